@@ -1,0 +1,1 @@
+"""Everything that runs a model and measures it; knows nothing of the window."""

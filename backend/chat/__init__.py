@@ -1,0 +1,1 @@
+"""Messages, templates, thinking blocks, and turning a conversation into tokens."""

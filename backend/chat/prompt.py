@@ -1,0 +1,333 @@
+"""A conversation turned into the tokens of a prompt.
+
+The ids equal llama.cpp's tokenization of the whole rendered text, with two exceptions:
+
+- An answer keeps the very tokens that the model generated, because its text need not tokenize
+  back to the same ids; only the text between answers is tokenized, and what was tokenized before
+  is remembered.
+- The text of a control token inside a message stays text. Templates cannot be trusted to keep
+  the two apart, so before rendering such a text gets a character put into it that occurs
+  nowhere else; afterwards that character shows where it went, and is taken out again.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from backend.chat.templates import ChatTemplate
+from backend.chat.thinking import MARKERS
+from backend.protocol import ChatMessage
+
+LEAD_LENGTH = 24
+"""Characters before an answer that locate it in a later rendering."""
+
+REMEMBERED = 512
+"""Pieces of text whose tokens are remembered."""
+
+PRIVATE_USE = range(0xE000, 0xF8FF)
+
+
+class ControlToken(NamedTuple):
+    """A token that its text turns into; some swallow white space at their sides."""
+
+    token: int
+    strips_left: bool = False
+    strips_right: bool = False
+
+
+class Tokenizer(Protocol):
+    """What a prompt needs of a vocabulary."""
+
+    @property
+    def control_tokens(self) -> Mapping[str, ControlToken]:
+        """Control tokens by their text."""
+
+    @property
+    def add_bos(self) -> bool:
+        """Whether a prompt begins with the token `bos_id`."""
+
+    @property
+    def bos_id(self) -> int:
+        """The beginning-of-sequence token; negative if there is none."""
+
+    def tokenize(self, text: str, *, parse_special: bool, continues: bool = False) -> list[int]:
+        """Tokens of a text; `continues`: it follows other text directly."""
+
+    def piece(self, token: int) -> bytes:
+        """Bytes that a generated token adds to the text."""
+
+
+class Prompt(NamedTuple):
+    """A prompt: its text, its tokens, and its last characters."""
+
+    text: str
+    ids: list[int]
+    lead: str
+
+
+class _Answer(NamedTuple):
+    """Where an answer stands in the rendered text, and its own tokens."""
+
+    start: int
+    end: int
+    ids: tuple[int, ...]
+
+
+class _Span(NamedTuple):
+    start: int
+    end: int
+
+
+class RenderedConversation(NamedTuple):
+    """A rendered conversation: its text, and where control tokens are spelled by messages."""
+
+    text: str
+    spelled: tuple[_Span, ...]
+    messages: tuple[ChatMessage, ...]
+
+
+class PromptBuilder:
+    """Builds prompts for one model and template, remembering what it has tokenized."""
+
+    def __init__(self, template: ChatTemplate, tokenizer: Tokenizer) -> None:
+        self._template = template
+        self._tokenizer = tokenizer
+        self._pieces: OrderedDict[tuple[str, tuple[_Span, ...], bool], list[int]] = OrderedDict()
+        self._fitted: dict[tuple[str, tuple[int, ...]], list[_Fit]] = {}
+        texts = sorted(tokenizer.control_tokens, key=len, reverse=True)
+        self._control = re.compile("|".join(map(re.escape, texts))) if texts else None
+        markers = {marker for pair in MARKERS for marker in pair}
+        inert = [text for text in texts if text not in markers]
+        self._control_in_answers = re.compile("|".join(map(re.escape, inert))) if inert else None
+
+    def render(self, messages: Sequence[ChatMessage]) -> RenderedConversation:
+        """Run the template.
+
+        Raises:
+            ChatTemplateError: The template raised.
+        """
+        guard = _unused_character(message.content for message in messages)
+        text = self._template.render(
+            [
+                {"role": message.role, "content": self._guarded(message, guard)}
+                for message in messages
+            ]
+        )
+        spelled: list[_Span] = []
+        if guard in text:
+            text, spelled = self._unguard(text, guard)
+        return RenderedConversation(text, tuple(spelled), tuple(messages))
+
+    def tokenize(self, rendered: RenderedConversation) -> Prompt:
+        """Turn a rendered conversation into tokens."""
+        text = rendered.text
+        ids: list[int] = []
+        position = 0
+        for answer in self._locate_answers(rendered):
+            ids += self._text_ids(text, position, answer.start, rendered.spelled)
+            ids += answer.ids
+            position = answer.end
+        ids += self._text_ids(text, position, len(text), rendered.spelled)
+        tokenizer = self._tokenizer
+        if tokenizer.add_bos and (not ids or ids[0] != tokenizer.bos_id):
+            ids.insert(0, tokenizer.bos_id)
+        return Prompt(text, ids, text[-LEAD_LENGTH:])
+
+    def _guarded(self, message: ChatMessage, guard: str) -> str:
+        control = self._control_in_answers if message.role == "assistant" else self._control
+        if control is None:
+            return message.content
+        return control.sub(lambda match: match[0][0] + guard + match[0][1:], message.content)
+
+    def _unguard(self, text: str, guard: str) -> tuple[str, list[_Span]]:
+        """Take the guard out again; where it stood, a message spells a control token."""
+        parts = text.split(guard)
+        clean = "".join(parts)
+        spans: list[_Span] = []
+        position = 0
+        for part in parts[:-1]:
+            position += len(part)
+            match = self._control.match(clean, position - 1) if self._control else None
+            if match is not None:
+                spans.append(_Span(match.start(), match.end()))
+        return clean, spans
+
+    def _locate_answers(self, rendered: RenderedConversation) -> list[_Answer]:
+        """Find the answers whose own tokens are known, in order."""
+        text = rendered.text
+        answers: list[_Answer] = []
+        cursor = 0
+        for message in rendered.messages:
+            answer = self._locate(message, text, cursor) if message.token_ids else None
+            if answer is not None:
+                answers.append(answer)
+                cursor = answer.end
+                continue
+            found = text.find(message.content.strip(), cursor)
+            if found >= 0:
+                cursor = found + len(message.content.strip())
+        return answers
+
+    def _locate(self, message: ChatMessage, text: str, cursor: int) -> _Answer | None:
+        """Find one answer behind its lead; None if the template rewrote it."""
+        for lead in _leads(message.lead):
+            for fit in self._fits(message):
+                found = text.find(lead + fit.text, cursor)
+                if found >= 0:
+                    start = found + len(lead)
+                    return _Answer(start, start + len(fit.text), fit.ids)
+        return None
+
+    def _fits(self, message: ChatMessage) -> "list[_Fit]":
+        """What a template may make of an answer, as far as whole tokens spell it."""
+        key = (message.content, message.token_ids)
+        if key not in self._fitted:
+            if len(self._fitted) >= REMEMBERED:
+                self._fitted.clear()
+            self._fitted[key] = _fits(message, self._tokenizer)
+        return self._fitted[key]
+
+    def _text_ids(self, text: str, start: int, end: int, spelled: Sequence[_Span]) -> list[int]:
+        """Tokens of text between answers, remembered from the turn before."""
+        if start == end:
+            return []
+        inside = tuple(
+            _Span(span.start - start, span.end - start)
+            for span in spelled
+            if start <= span.start and span.end <= end
+        )
+        key = (text[start:end], inside, start > 0)
+        ids = self._pieces.get(key)
+        if ids is None:
+            ids = self._tokenize_text(text[start:end], inside, continues=start > 0)
+            self._pieces[key] = ids
+            if len(self._pieces) > REMEMBERED:
+                self._pieces.popitem(last=False)
+        else:
+            self._pieces.move_to_end(key)
+        return ids
+
+    def _tokenize_text(self, text: str, spelled: Sequence[_Span], *, continues: bool) -> list[int]:
+        tokenize = self._tokenizer.tokenize
+        if not spelled:
+            return tokenize(text, parse_special=True, continues=continues)
+        ids: list[int] = []
+        for part in self._raw_parts(text, spelled):
+            ids += tokenize(
+                part.text,
+                parse_special=not part.plain,
+                continues=(continues or part.start > 0) and not part.after_control,
+            )
+        return ids
+
+    def _raw_parts(self, text: str, spelled: Sequence[_Span]) -> list["_Part"]:
+        """Cut a text so that what lies between two real control tokens stays in one part.
+
+        A part in which a message spells a control token is plain: nothing in it is parsed. That
+        is the cut llama.cpp itself makes around the real ones.
+        """
+        parts: list[_Part] = []
+        parsed_from = 0
+        for raw in self._between_control_tokens(text, spelled):
+            if not any(raw.start <= span.start < raw.end for span in spelled):
+                continue
+            if parsed_from < raw.start:
+                parts.append(_Part(text[parsed_from : raw.start], parsed_from))
+            body = text[raw.start : raw.end]
+            if raw.left is not None and raw.left.strips_right:
+                body = body.lstrip()
+            if raw.right is not None and raw.right.strips_left:
+                body = body.rstrip()
+            parts.append(_Part(body, raw.start, plain=True, after_control=raw.left is not None))
+            parsed_from = raw.end
+        if parsed_from < len(text):
+            parts.append(_Part(text[parsed_from:], parsed_from))
+        return parts
+
+    def _between_control_tokens(self, text: str, spelled: Sequence[_Span]) -> list["_Raw"]:
+        """The stretches of text between control tokens that the template wrote."""
+        assert self._control is not None
+        raws: list[_Raw] = []
+        start = 0
+        left: ControlToken | None = None
+        for match in self._control.finditer(text):
+            if any(span.start < match.end() and match.start() < span.end for span in spelled):
+                continue
+            right = self._tokenizer.control_tokens[match[0]]
+            raws.append(_Raw(start, match.start(), left, right))
+            start, left = match.end(), right
+        raws.append(_Raw(start, len(text), left, None))
+        return raws
+
+
+class _Raw(NamedTuple):
+    start: int
+    end: int
+    left: ControlToken | None
+    right: ControlToken | None
+
+
+class _Part(NamedTuple):
+    text: str
+    start: int
+    plain: bool = False
+    after_control: bool = False
+
+
+class _Fit(NamedTuple):
+    text: str
+    ids: tuple[int, ...]
+
+
+def _fits(message: ChatMessage, tokenizer: Tokenizer) -> list[_Fit]:
+    """An answer whole, trimmed, and without its thinking, each with the tokens that spell it."""
+    ids = message.token_ids
+    content = message.content
+    pieces = [tokenizer.piece(token) for token in ids]
+    joined = b"".join(pieces)
+    fits: list[_Fit] = []
+    if joined.decode("utf-8", errors="replace") == content:
+        fits.append(_Fit(content, ids))
+    candidates = [content, content.strip()]
+    candidates += [
+        content.rsplit(closing)[-1].strip() for _, closing in MARKERS if closing in content
+    ]
+    edges = _edges(pieces)
+    for candidate in dict.fromkeys(candidates):
+        if not candidate or any(fit.text == candidate for fit in fits):
+            continue
+        wanted = candidate.encode("utf-8", errors="replace")
+        offset = joined.rfind(wanted)
+        first, last = edges.get(offset), edges.get(offset + len(wanted))
+        if offset >= 0 and first is not None and last is not None:
+            fits.append(_Fit(candidate, ids[first:last]))
+    return fits
+
+
+def _edges(pieces: Sequence[bytes]) -> dict[int, int]:
+    """Index of the token that begins at each byte offset where one does."""
+    edges = {0: 0}
+    length = 0
+    for index, piece in enumerate(pieces, start=1):
+        length += len(piece)
+        edges.setdefault(length, index)
+    return edges
+
+
+def _leads(lead: str) -> list[str]:
+    """The lead, and the lead without a thinking marker that a template puts only at the end."""
+    leads = [lead]
+    bare = lead.rstrip()
+    for opening, _ in MARKERS:
+        if bare.endswith(opening):
+            leads.append(bare.removesuffix(opening))
+    return leads
+
+
+def _unused_character(texts: Iterable[str]) -> str:
+    joined = "".join(texts)
+    for code in PRIVATE_USE:
+        if chr(code) not in joined:
+            return chr(code)
+    raise ValueError("a message holds every private-use character there is")

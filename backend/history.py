@@ -1,0 +1,241 @@
+"""Chats and turn records in SQLite, written as they happen."""
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from backend.chat.tree import Chat, Node
+from backend.metrics.record import TurnRecord
+
+SCHEMA_VERSION = 1
+
+BUSY_MS = 5_000
+"""How long a write waits for another copy of the program."""
+
+SCHEMA = """
+CREATE TABLE chats (
+    id TEXT PRIMARY KEY,
+    title TEXT NOT NULL,
+    system TEXT,
+    leaf TEXT,
+    created_at TEXT NOT NULL,
+    updated_at TEXT NOT NULL
+) STRICT;
+CREATE TABLE messages (
+    id TEXT PRIMARY KEY,
+    chat_id TEXT NOT NULL REFERENCES chats (id) ON DELETE CASCADE,
+    parent TEXT,
+    role TEXT NOT NULL,
+    content TEXT NOT NULL,
+    token_ids BLOB NOT NULL,
+    lead TEXT NOT NULL,
+    turn_id TEXT,
+    state TEXT NOT NULL,
+    created_at TEXT NOT NULL
+) STRICT;
+CREATE INDEX messages_of_chat ON messages (chat_id, created_at);
+CREATE TABLE turns (
+    id TEXT PRIMARY KEY,
+    chat_id TEXT NOT NULL REFERENCES chats (id) ON DELETE CASCADE,
+    turn INTEGER NOT NULL,
+    prompt_ids BLOB NOT NULL,
+    record TEXT NOT NULL
+) STRICT;
+CREATE INDEX turns_of_chat ON turns (chat_id);
+"""
+
+
+class HistoryError(Exception):
+    """The store cannot be read or written; the text is one sentence."""
+
+
+class ChatRow(NamedTuple):
+    """A stored chat in a list."""
+
+    id: str
+    title: str
+    updated_at: str
+    messages: int
+
+
+class History:
+    """The store of one user; several copies of the program may use it at once.
+
+    Args:
+        path: The database file; it is made if it is not there.
+
+    Raises:
+        HistoryError: It is not usable.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=BUSY_MS / 1000)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            self._db.execute("PRAGMA foreign_keys = ON")
+            self._upgrade()
+        except sqlite3.Error as error:
+            raise self._error(error) from error
+
+    def _upgrade(self) -> None:
+        """Make the tables of a new store; refuse one of a later version."""
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version > SCHEMA_VERSION:
+            raise HistoryError(
+                f"{self._path} was written by a newer phasescope; update this one to read it"
+            )
+        if version == 0:
+            self._db.executescript(
+                f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+            )
+
+    def _error(self, error: sqlite3.Error) -> HistoryError:
+        return HistoryError(f"the chats in {self._path} cannot be used: {error}")
+
+    def _write(self, sql: str, values: Sequence[object]) -> None:
+        try:
+            self._db.execute(sql, values)
+        except sqlite3.Error as error:
+            raise self._error(error) from error
+
+    def save_chat(self, chat: Chat) -> None:
+        """Store a chat's title, system prompt and place (not its messages)."""
+        now = _now()
+        self._write(
+            "INSERT INTO chats VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
+            "title = excluded.title, system = excluded.system, leaf = excluded.leaf, "
+            "updated_at = excluded.updated_at",
+            (chat.id, chat.title, chat.system, chat.leaf, now, now),
+        )
+
+    def save_message(self, chat_id: str, node: Node) -> None:
+        """Store a message, or its newer version."""
+        self._write(
+            "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE "
+            "SET content = excluded.content, token_ids = excluded.token_ids, "
+            "lead = excluded.lead, turn_id = excluded.turn_id, state = excluded.state",
+            (
+                node.id,
+                chat_id,
+                node.parent,
+                node.role,
+                node.content,
+                pack_ids(node.token_ids),
+                node.lead,
+                node.turn_id,
+                node.state,
+                _now(),
+            ),
+        )
+
+    def remove_message(self, node_id: str) -> None:
+        """Forget a message that was taken back."""
+        self._write("DELETE FROM messages WHERE id = ?", (node_id,))
+
+    def save_record(self, chat_id: str, record: TurnRecord, prompt_ids: Sequence[int]) -> None:
+        """Store a turn's record with the tokens of its prompt."""
+        text = msgspec.json.encode(record).decode()
+        self._write(
+            "INSERT OR REPLACE INTO turns VALUES (?, ?, ?, ?, ?)",
+            (record.id, chat_id, record.turn, pack_ids(prompt_ids), text),
+        )
+
+    def chats(self) -> list[ChatRow]:
+        """All chats, the one used last first."""
+        try:
+            rows = self._db.execute(
+                "SELECT id, title, updated_at, "
+                "(SELECT count(*) FROM messages WHERE chat_id = chats.id) "
+                "FROM chats ORDER BY updated_at DESC"
+            ).fetchall()
+        except sqlite3.Error as error:
+            raise self._error(error) from error
+        return [ChatRow(*row) for row in rows]
+
+    def load_chat(self, chat_id: str) -> Chat:
+        """A stored chat with all its branches.
+
+        Raises:
+            HistoryError: There is none of this id.
+        """
+        try:
+            row = self._db.execute(
+                "SELECT title, system, leaf FROM chats WHERE id = ?", (chat_id,)
+            ).fetchone()
+            nodes = self._db.execute(
+                "SELECT id, parent, role, content, token_ids, lead, turn_id, state FROM messages "
+                "WHERE chat_id = ? ORDER BY created_at, rowid",
+                (chat_id,),
+            ).fetchall()
+        except sqlite3.Error as error:
+            raise self._error(error) from error
+        if row is None:
+            raise HistoryError(f"there is no chat {chat_id}")
+        chat = Chat(chat_id, system=row[1])
+        for node_id, parent, role, content, token_ids, lead, turn_id, state in nodes:
+            chat.put(
+                Node(
+                    id=node_id,
+                    parent=parent,
+                    role=role,
+                    content=content,
+                    token_ids=unpack_ids(token_ids),
+                    lead=lead,
+                    turn_id=turn_id,
+                    state=state,
+                )
+            )
+        chat.title, chat.leaf = row[0], row[2]
+        return chat
+
+    def records(self, chat_id: str) -> list[TurnRecord]:
+        """The records of a chat's turns, oldest first."""
+        try:
+            rows = self._db.execute(
+                "SELECT record FROM turns WHERE chat_id = ? ORDER BY rowid", (chat_id,)
+            ).fetchall()
+        except sqlite3.Error as error:
+            raise self._error(error) from error
+        return [msgspec.json.decode(text, type=TurnRecord) for (text,) in rows]
+
+    def prompt_ids(self, turn_id: str) -> tuple[int, ...]:
+        """The tokens of a turn's prompt.
+
+        Raises:
+            HistoryError: There is no such turn.
+        """
+        try:
+            row = self._db.execute(
+                "SELECT prompt_ids FROM turns WHERE id = ?", (turn_id,)
+            ).fetchone()
+        except sqlite3.Error as error:
+            raise self._error(error) from error
+        if row is None:
+            raise HistoryError(f"there is no turn {turn_id}")
+        return unpack_ids(row[0])
+
+    def close(self) -> None:
+        """Close the store."""
+        self._db.close()
+
+
+def pack_ids(ids: Sequence[int]) -> bytes:
+    """Token ids as bytes, 4 each, little-endian."""
+    return b"".join(token.to_bytes(4, "little", signed=True) for token in ids)
+
+
+def unpack_ids(data: bytes) -> tuple[int, ...]:
+    """Token ids from bytes."""
+    return tuple(
+        int.from_bytes(data[at : at + 4], "little", signed=True) for at in range(0, len(data), 4)
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

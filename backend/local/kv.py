@@ -1,0 +1,196 @@
+"""The KV cache of the child's one sequence: what is in it, what a turn may keep, and why."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from backend.protocol import CacheOutcome, CacheReason, ChatMessage, LoadCause
+
+EXCERPT_TOKENS = 12
+"""Tokens shown on each side of the place where a prompt left the cache."""
+
+
+class Memory(Protocol):
+    """What the cache needs of a context (`backend.local.llama.Context` has it)."""
+
+    def clear_memory(self) -> None:
+        """Empty it."""
+
+    def remove_from(self, position: int) -> bool:
+        """Drop all from a position on; False where that is not possible."""
+
+    def position_range(self) -> tuple[int, int]:
+        """First and last position held; -1 where it is empty."""
+
+
+class MemoryKind(NamedTuple):
+    """What decides where a rollback is sound.
+
+    Attributes:
+        n_swa: Window of the sliding-window layers; 0 without any, or if all cells are kept.
+        rolls_back: False for recurrent and hybrid models: their state has no past.
+    """
+
+    n_swa: int
+    rolls_back: bool
+
+
+class Conversation(NamedTuple):
+    """What a turn asks, as far as the cache's reason depends on it."""
+
+    chat_id: str
+    messages: tuple[ChatMessage, ...]
+    text: str
+    ids: Sequence[int]
+
+
+class Held(NamedTuple):
+    """What the cache was last filled with."""
+
+    chat_id: str
+    messages: tuple[ChatMessage, ...]
+    answer: str
+    text: str
+
+
+class KvCache:
+    """Book-keeping of the tokens in the cache.
+
+    Attributes:
+        tokens: The tokens whose state is in the cache, in order.
+    """
+
+    def __init__(self, memory: Memory, kind: MemoryKind, cause: LoadCause) -> None:
+        self.tokens: list[int] = []
+        self._memory = memory
+        self._kind = kind
+        self._cause: LoadCause | None = cause
+        self._held: Held | None = None
+        self._dropped = False
+
+    def drop(self) -> int:
+        """Empty the cache on request; how many tokens it held."""
+        held = len(self.tokens)
+        self._dropped = self._dropped or held > 0
+        self._clear()
+        return held
+
+    def plan(self, turn: Conversation, spell: "Speller") -> CacheOutcome:
+        """Keep what a turn can reuse, drop the rest, and say why.
+
+        At least one prompt token is always computed, because its logits are needed.
+        """
+        ids = turn.ids
+        common = common_prefix(self.tokens, ids)
+        wanted = min(common, len(ids) - 1)
+        reason = self._reason(turn, common)
+        differs = common < len(self.tokens)
+        before = spell(self.tokens[common : common + EXCERPT_TOKENS]) if differs else None
+        after = spell(list(ids[common : common + EXCERPT_TOKENS])) if differs else None
+        held = len(self.tokens)
+        kept = self._keep(wanted)
+        self._cause = None
+        self._dropped = False
+        self._held = Held(turn.chat_id, turn.messages, "", turn.text)
+        return CacheOutcome(
+            reason=reason,
+            at=common if differs else None,
+            kept=kept,
+            lost=held - kept,
+            before=before,
+            after=after,
+            no_rollback=kept < wanted,
+        )
+
+    def answered(self, answer: str) -> None:
+        """Note the answer that followed the last plan."""
+        if self._held is not None:
+            self._held = self._held._replace(answer=answer)
+
+    def recount(self) -> None:
+        """After an aborted or failed decode: believe the context on what is in the cache."""
+        if not self._kind.rolls_back:
+            # Its clean-up can fail unseen: positions then claim what was never computed.
+            self._clear()
+            return
+        _, last = self._memory.position_range()
+        del self.tokens[last + 1 :]
+
+    def _clear(self) -> None:
+        self._memory.clear_memory()
+        self.tokens.clear()
+
+    def _keep(self, count: int) -> int:
+        """Roll back to `count` tokens where that is sound, else to none; how many are left."""
+        if count == len(self.tokens):
+            return count
+        if count == 0 or not self._can_roll_back_to(count) or not self._memory.remove_from(count):
+            self._clear()
+            return 0
+        del self.tokens[count:]
+        return count
+
+    def _can_roll_back_to(self, position: int) -> bool:
+        """Whether the state at a position is whole.
+
+        A sliding window has thrown away what lies more than `n_swa` behind its newest token;
+        `remove_from` reports success all the same.
+        """
+        if not self._kind.rolls_back:
+            return False
+        first, _ = self._memory.position_range()
+        return first <= max(0, position - self._kind.n_swa)
+
+    def _reason(self, turn: Conversation, common: int) -> CacheReason:
+        if self._dropped:
+            return "dropped"
+        earlier = any(message.role == "assistant" for message in turn.messages)
+        if self._cause is not None and (
+            earlier or len(turn.messages) > len(_lead_in(turn.messages))
+        ):
+            return "engine_restarted" if self._cause == "start" else self._cause
+        if self._held is None:
+            return "first_turn"
+        if self._held.chat_id != turn.chat_id:
+            return "chat_switched"
+        return self._changed(self._held, turn, common)
+
+    def _changed(self, held: Held, turn: Conversation, common: int) -> CacheReason:
+        before = [(message.role, message.content) for message in held.messages]
+        now = [(message.role, message.content) for message in turn.messages]
+        if _system(before) != _system(now):
+            return "system_changed"
+        same = common_prefix(before, now)
+        if same == len(now):
+            return "regenerated"
+        if same < len(before) or (
+            now[same][0] == "assistant" and held.answer and now[same][1] != held.answer
+        ):
+            return "history_edited"
+        if common >= min(len(self.tokens), len(turn.ids) - 1):
+            return "appended"
+        told = held.text + held.answer
+        return "retokenized" if turn.text.startswith(told) else "template_rewrote"
+
+
+class Speller(Protocol):
+    """Turns tokens into text."""
+
+    def __call__(self, tokens: list[int], /) -> str:
+        """The text of `tokens`, control tokens spelled out."""
+
+
+def common_prefix(left: Sequence[object], right: Sequence[object]) -> int:
+    """Length of the longest common beginning."""
+    for index, (a, b) in enumerate(zip(left, right, strict=False)):
+        if a != b:
+            return index
+    return min(len(left), len(right))
+
+
+def _system(messages: Sequence[tuple[str, str]]) -> str | None:
+    return messages[0][1] if messages and messages[0][0] == "system" else None
+
+
+def _lead_in(messages: tuple[ChatMessage, ...]) -> tuple[ChatMessage, ...]:
+    """The messages of a chat's very first turn: a system prompt, if any, and one question."""
+    return messages[: 2 if messages and messages[0].role == "system" else 1]

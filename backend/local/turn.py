@@ -1,0 +1,237 @@
+"""One turn in the child: render, tokenize, plan the cache, prefill, decode."""
+
+import sys
+from collections.abc import Callable
+from time import perf_counter_ns
+
+import psutil
+
+from backend.chat.templates import ChatTemplateError
+from backend.local.cancel import CancelFlag
+from backend.local.decode import Decode, DecodeResult
+from backend.local.kv import Conversation
+from backend.local.llama import ABORTED, LlamaError
+from backend.local.loading import LoadedModel
+from backend.local.prefill import PrefillResult
+from backend.local.sampling import PENALTY_LAST_N, Sampler
+from backend.protocol import (
+    ErrorKind,
+    Event,
+    PrefillProgress,
+    PromptReady,
+    PromptRendered,
+    StopReason,
+    TurnAccepted,
+    TurnEnded,
+    TurnRequest,
+)
+
+
+class TurnError(Exception):
+    """A turn cannot be answered; the text is one sentence."""
+
+    def __init__(self, kind: ErrorKind, message: str) -> None:
+        super().__init__(message)
+        self.kind: ErrorKind = kind
+
+
+class Turn:
+    """Runs one request on a loaded model and sends its events.
+
+    Args:
+        request: What to answer.
+        accepted_ns: When the request came.
+        loaded: The model.
+        cancel: Set from another thread to end the turn.
+        send: Sends events off.
+    """
+
+    def __init__(
+        self,
+        request: TurnRequest,
+        accepted_ns: int,
+        loaded: LoadedModel,
+        cancel: CancelFlag,
+        send: Callable[[Event], None],
+    ) -> None:
+        self._request = request
+        self._accepted_ns = accepted_ns
+        self._loaded = loaded
+        self._cancel = cancel
+        self._send = send
+        self._prompt_n = 0
+        self._prompt_ns = 0
+        self._prompt_done = 0
+        self._faults = major_faults()
+
+    def run(self) -> None:
+        """Answer, from `TurnAccepted` to `TurnEnded`, whatever happens."""
+        turn = self._request.turn
+        self._send(TurnAccepted(turn, self._accepted_ns))
+        try:
+            result = self._answer()
+        except TurnError as error:
+            self._end("error", str(error), error.kind)
+            return
+        if result is None:
+            self._end("cancelled", "during prefill")
+            return
+        self._end(
+            result.reason,
+            result.detail,
+            "engine" if result.reason == "error" else None,
+            result,
+        )
+
+    def _answer(self) -> DecodeResult | None:
+        """Prefill and decode; None if prefill was cancelled.
+
+        Raises:
+            TurnError: The prompt cannot be made, does not fit, or llama.cpp failed.
+        """
+        request, loaded = self._request, self._loaded
+        new = self._plan()
+        loaded.context.reset_perf()
+        prefill = loaded.prefill.run(
+            new, self._report_progress, stop_at=request.cancel_at_prompt_token
+        )
+        self._prompt_ns = prefill.spent_ns
+        if not self._take_in(new, prefill):
+            return None
+        sampler = Sampler(request.sampling, loaded.vocabulary.n_tokens)
+        sampler.accept_prompt(loaded.cache.tokens[-PENALTY_LAST_N:])
+        decode = Decode(loaded.context, loaded.cache, loaded.vocabulary, self._cancel, self._send)
+        try:
+            result = decode.run(
+                request.turn,
+                sampler,
+                prompt_ns=self._prompt_ns,
+                limit=request.sampling.max_tokens,
+                cancel_after=request.cancel_after_tokens,
+                stops=request.sampling.stop,
+            )
+        finally:
+            sampler.close()
+        loaded.cache.answered(result.text)
+        return result
+
+    def _plan(self) -> list[int]:
+        """Make the prompt and fit the cache to it; the tokens that are left to compute."""
+        request, loaded = self._request, self._loaded
+        try:
+            began = perf_counter_ns()
+            rendered = loaded.prompts.render(request.messages)
+            after_render = perf_counter_ns()
+            self._send(PromptRendered(request.turn, after_render))
+            prompt = loaded.prompts.tokenize(rendered)
+            after_tokenize = perf_counter_ns()
+        except ChatTemplateError as error:
+            raise TurnError("template", str(error)) from error
+        except LlamaError as error:
+            raise TurnError("engine", str(error)) from error
+        total, n_ctx = len(prompt.ids), loaded.context.n_ctx
+        if total == 0:
+            raise TurnError("template", "the chat template made an empty prompt")
+        if total >= n_ctx:
+            raise TurnError(
+                "prompt_too_long",
+                f"the prompt has {total:,} tokens and the context holds {n_ctx:,}; shorten the "
+                "message, start a new chat, or load with a larger context (-c)",
+            )
+        outcome = loaded.cache.plan(
+            Conversation(request.chat_id, request.messages, prompt.text, prompt.ids),
+            loaded.vocabulary.spell,
+        )
+        self._prompt_n = total - outcome.kept
+        planned = perf_counter_ns()
+        first_after_load, loaded.fresh = loaded.fresh, False
+        self._send(
+            PromptReady(
+                turn=request.turn,
+                t_ns=planned,
+                render_ns=after_render - began,
+                tokenize_ns=after_tokenize - after_render,
+                cache_ns=planned - after_tokenize,
+                prompt_tokens=total,
+                cache_n=outcome.kept,
+                prompt_n=self._prompt_n,
+                cache=outcome,
+                kv=loaded.kv_state(),
+                lead=prompt.lead,
+                n_ctx_left=n_ctx - total + 1,
+                first_after_load=first_after_load,
+                ids=tuple(prompt.ids),
+            )
+        )
+        return prompt.ids[outcome.kept :]
+
+    def _take_in(self, new: list[int], prefill: PrefillResult) -> bool:
+        """Note what prefill put into the cache; False if it was cancelled.
+
+        Raises:
+            TurnError: llama.cpp failed.
+        """
+        cache = self._loaded.cache
+        before = len(cache.tokens)
+        cache.tokens += new
+        if prefill.status == 0:
+            self._prompt_done = len(new)
+            return True
+        cache.recount()
+        self._prompt_done = max(0, len(cache.tokens) - before)
+        if prefill.status == ABORTED:
+            return False
+        raise TurnError(
+            "engine", f"llama.cpp could not process the prompt (status {prefill.status})"
+        )
+
+    def _report_progress(self, done: int) -> None:
+        self._send(
+            PrefillProgress(
+                turn=self._request.turn,
+                t_ns=perf_counter_ns(),
+                done=done,
+                total=self._prompt_n,
+            )
+        )
+
+    def _end(
+        self,
+        reason: StopReason,
+        detail: str | None,
+        kind: ErrorKind | None = None,
+        result: DecodeResult | None = None,
+    ) -> None:
+        loaded = self._loaded
+        faults = major_faults()
+        self._send(
+            TurnEnded(
+                turn=self._request.turn,
+                t_ns=perf_counter_ns(),
+                reason=reason,
+                detail=detail,
+                kind=kind,
+                prompt_ns=self._prompt_ns,
+                decode_ns=result.decode_ns if result else 0,
+                decode_sample_ns=result.sample_ns if result else 0,
+                prompt_done=self._prompt_done,
+                kv=loaded.kv_state(),
+                tail=result.tail if result else "",
+                perf=loaded.context.perf(),
+                engine_rss_bytes=int(psutil.Process().memory_info().rss),
+                major_faults=(
+                    faults - self._faults
+                    if faults is not None and self._faults is not None
+                    else None
+                ),
+            )
+        )
+
+
+def major_faults() -> int | None:
+    """Page faults of this process that read from disk; None where the system does not tell."""
+    if sys.platform == "win32":
+        return None
+    import resource  # noqa: PLC0415 (POSIX only)
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_majflt

@@ -1,0 +1,1 @@
+"""Timestamps in, figures out: pure functions over the event stream."""

@@ -1,0 +1,32 @@
+"""Where a user's data and logs are, on every system."""
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+APP = "phasescope"
+
+DATA_VARIABLE = "PHASESCOPE_DATA_DIR"
+"""Environment variable that moves all data and logs to one folder."""
+
+
+def data_dir() -> Path:
+    """Folder of the chats; made if it is not there."""
+    moved = os.environ.get(DATA_VARIABLE)
+    folder = Path(moved) if moved else platformdirs.user_data_path(APP, appauthor=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def log_dir() -> Path:
+    """Folder of the engine's logs; made if it is not there."""
+    moved = os.environ.get(DATA_VARIABLE)
+    folder = Path(moved) / "log" if moved else platformdirs.user_log_path(APP, appauthor=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def database_path() -> Path:
+    """The SQLite file with all chats and turn records."""
+    return data_dir() / "chats.db"

@@ -1,0 +1,571 @@
+"""A session: one chat at a time, one engine, one event stream that everything reads.
+
+The window, the command line and the tests all work through this class. It turns what the user
+wants into requests, feeds every event to the live figures, the store and a recording, and keeps
+the chat's tree. It never waits: `tick` takes what has come.
+"""
+
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from time import monotonic
+from typing import NamedTuple
+from uuid import uuid4
+
+import msgspec
+
+from backend.chat.chatml import CHATML
+from backend.chat.tree import Chat, ChatError, Node
+from backend.engine import Engine, EngineError
+from backend.history import History, HistoryError
+from backend.machine import WindowSampler
+from backend.metrics.live import LiveFigures, Snapshot
+from backend.metrics.record import TurnRecord
+from backend.metrics.trace import TurnTrace
+from backend.protocol import (
+    CancelRequest,
+    ChatOpened,
+    DropCacheRequest,
+    EngineExited,
+    EngineReady,
+    EngineStarted,
+    ErrorKind,
+    Event,
+    LoadCause,
+    LoadFailed,
+    LoadRequest,
+    LogLines,
+    PromptReady,
+    StopReason,
+    TokenBatch,
+    TurnEnded,
+    TurnRequest,
+    TurnRequested,
+)
+from backend.recording import Recorder, RecordingError
+from backend.settings import EngineSettings, SamplingSettings
+
+LOG_LINES_KEPT = 2_000
+
+SAVE_EVERY_S = 1.0
+"""How often an answer in progress is stored."""
+
+SAMPLE_EVERY_S = 1.0
+"""How often the machine and the window are sampled while a turn runs."""
+
+REFUSED: tuple[ErrorKind, ...] = ("model", "template", "prompt_too_long")
+"""Failures that give the message back to the user: it was never answered in part."""
+
+
+class SessionError(Exception):
+    """What was asked for cannot be done now; the text is one sentence."""
+
+
+class Update(NamedTuple):
+    """An event that was taken in, and the record of the turn that it ended."""
+
+    event: Event
+    record: TurnRecord | None
+
+
+class ModelChoice(NamedTuple):
+    """Which model is loaded, and how.
+
+    Attributes:
+        available_bytes: Memory that the load may take; None: ask the system.
+    """
+
+    path: str
+    settings: EngineSettings = EngineSettings()
+    chat_template: str | None = None
+    available_bytes: int | None = None
+
+
+class Script(NamedTuple):
+    """Where a turn stops by itself, to the token; see `TurnRequest`."""
+
+    cancel_after_tokens: int | None = None
+    cancel_at_prompt_token: int | None = None
+
+
+class Session:
+    """One chat with one engine.
+
+    Args:
+        make_engine: Starts an engine; called again when one has died.
+        model: What to load; None in a replay.
+        sampling: Sampling settings of the turns to come.
+        system: System prompt of new chats.
+        history: Where chats are stored; None stores nothing.
+        recorder: Where the event stream is recorded; None records nothing.
+        chat: A stored chat to go on with; None begins a new one.
+
+    Attributes:
+        live: The figures, fed with every event.
+        chat: The chat that is open.
+        storage_problem: Why chats or recording are not written any more; None while all is well.
+    """
+
+    def __init__(
+        self,
+        make_engine: Callable[[], Engine],
+        model: ModelChoice | None,
+        *,
+        sampling: SamplingSettings | None = None,
+        system: str | None = None,
+        history: History | None = None,
+        recorder: Recorder | None = None,
+        chat: Chat | None = None,
+    ) -> None:
+        self._make_engine = make_engine
+        self._engine: Engine | None = None
+        self.model = model
+        self.sampling = sampling or SamplingSettings()
+        self._system = system
+        self._history = history
+        self._recorder = recorder
+        self.live = LiveFigures()
+        self.chat = chat or Chat(system=system)
+        self.storage_problem: str | None = None
+        self._updates: list[Update] = []
+        self._waiting: TurnRequest | None = None
+        self._retried = False
+        self._turn = 0
+        self._question: str | None = None
+        self._answer: Node | None = None
+        self._saved_s = 0.0
+        self._sampled_s = 0.0
+        self._log: deque[str] = deque(maxlen=LOG_LINES_KEPT)
+        self._engine_pid: int | None = None
+        self._sampler = WindowSampler()
+        self._turn_sampler = WindowSampler()
+
+    # ------------------------------------------------------------------- what readers ask
+
+    @property
+    def replaying(self) -> bool:
+        """Whether a recording is played back; then nothing can be sent."""
+        return self.model is None
+
+    @property
+    def recording(self) -> bool:
+        """Whether the event stream is recorded."""
+        return self._recorder is not None
+
+    @property
+    def chat_title(self) -> str:
+        """Title of the open chat; '' while it has no message."""
+        return self.chat.title
+
+    @property
+    def log_lines(self) -> Sequence[str]:
+        """llama.cpp's log, the newest line last."""
+        return self._log
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn waits or runs."""
+        return self.live.busy
+
+    def snapshot(self) -> Snapshot:
+        """The state for the panels."""
+        now = self._engine.now_ns() if self._engine is not None else 0
+        return self.live.snapshot(now)
+
+    # --------------------------------------------------------------------------- the engine
+
+    def start(self) -> None:
+        """Start the engine and load the model; in a replay, start playing."""
+        if self.replaying:
+            self._engine = self._make_engine()
+            return
+        self._take(ChatOpened(self.chat.id, self.chat.title, self.chat.messages()))
+        self._load("start")
+
+    def load(self, model: ModelChoice) -> None:
+        """Load another model, or the same one with other settings.
+
+        Raises:
+            SessionError: A turn is running, or a recording is played back.
+        """
+        self._must_be_free()
+        before = self.model
+        self.model = model
+        same_file = before is not None and before.path == model.path
+        self._load("settings_changed" if same_file else "model_changed")
+
+    def restart_engine(self) -> None:
+        """Start a new engine after the old one died or could not load.
+
+        Raises:
+            SessionError: A turn is running, or a recording is played back.
+        """
+        self._must_be_free()
+        self._load("engine_restarted")
+
+    def use_chatml(self) -> None:
+        """Load again with the ChatML template, where the model has none.
+
+        Raises:
+            SessionError: A turn is running, or a recording is played back.
+        """
+        self._must_be_free()
+        assert self.model is not None
+        self.model = self.model._replace(chat_template=CHATML)
+        self._load("settings_changed")
+
+    def _load(self, cause: LoadCause) -> None:
+        assert self.model is not None
+        try:
+            if self._engine is None or not self._engine.alive:
+                if self._engine is not None:
+                    self._drain()
+                    self._engine.close()
+                self._engine = self._make_engine()
+            self._engine.send(
+                LoadRequest(
+                    model_path=self.model.path,
+                    settings=self.model.settings,
+                    cause=cause,
+                    chat_template=self.model.chat_template,
+                    available_bytes=self.model.available_bytes,
+                )
+            )
+        except EngineError as error:
+            self._take(LoadFailed(str(error)))
+
+    # ---------------------------------------------------------------------------- the chat
+
+    def send(self, text: str, script: Script | None = None) -> None:
+        """Send a user's message; while the model loads it waits.
+
+        Args:
+            text: The message.
+            script: Where the turn stops by itself.
+
+        Raises:
+            SessionError: It is blank, or an answer is still coming.
+        """
+        if not text.strip():
+            raise SessionError("the message is empty")
+        self._must_be_free()
+        node = self.chat.add_user(text)
+        self._save_message(node)
+        self._question = node.id
+        self._request_turn(text, script or Script())
+
+    def edit(self, index: int, text: str) -> None:
+        """Answer a changed user message (counted from 0) on a new branch.
+
+        Raises:
+            SessionError: There is no such message, or an answer is still coming.
+        """
+        self._must_be_free()
+        try:
+            node = self.chat.edit(index, text)
+        except ChatError as error:
+            raise SessionError(str(error)) from error
+        self._save_message(node)
+        self._question = node.id
+        self._take(ChatOpened(self.chat.id, self.chat.title, self.chat.messages()[:-1]))
+        self._request_turn(text, Script())
+
+    def regenerate(self) -> None:
+        """Answer the last message again, on a new branch.
+
+        Raises:
+            SessionError: There is none, or an answer is still coming.
+        """
+        self._must_be_free()
+        try:
+            self.chat.back_to_question()
+        except ChatError as error:
+            raise SessionError(str(error)) from error
+        self._question = None
+        self._request_turn(None, Script())
+
+    def cancel(self) -> None:
+        """Stop the answer, or the load, that is under way."""
+        if self._waiting is not None:
+            self._end_turn_here("cancelled", "before the model was ready", None)
+        elif self._engine is not None and not self.replaying:
+            turn = self._turn if self.live.busy else None
+            if turn is not None or self.live.ready is None:
+                self._send_quietly(CancelRequest(turn))
+
+    def new_chat(self) -> None:
+        """Leave the chat and begin another.
+
+        Raises:
+            SessionError: An answer is still coming, or a recording is played back.
+        """
+        self._must_be_free()
+        self.open_chat(Chat(system=self._system))
+
+    def open_chat(self, chat: Chat) -> None:
+        """Go on with a chat.
+
+        Raises:
+            SessionError: An answer is still coming, or a recording is played back.
+        """
+        self._must_be_free()
+        self.chat = chat
+        self._take(ChatOpened(chat.id, chat.title, chat.messages()))
+
+    def set_system(self, text: str | None) -> None:
+        """Change the system prompt of the turns to come.
+
+        Raises:
+            SessionError: An answer is still coming, or a recording is played back.
+        """
+        self._must_be_free()
+        self.chat.system = text
+
+    def drop_cache(self) -> None:
+        """Empty the KV cache, so that the next turn is cold.
+
+        Raises:
+            SessionError: An answer is still coming, or no model is loaded.
+        """
+        self._must_be_free()
+        if self.live.ready is None:
+            raise SessionError("no model is loaded, so there is no cache to drop")
+        self._send_quietly(DropCacheRequest())
+
+    def close(self) -> None:
+        """End the engine and close the files; what was not stored is stored now."""
+        if self._engine is not None:
+            self._drain()
+            self._engine.close()
+        if self._recorder is not None:
+            self._recorder.close()
+        if self._history is not None:
+            self._history.close()
+
+    # -------------------------------------------------------------------------- the stream
+
+    def tick(self) -> list[Update]:
+        """Take in what has come since the last call."""
+        self._drain()
+        self._sample_window()
+        updates, self._updates = self._updates, []
+        return updates
+
+    def wait(self, timeout: float | None = None) -> list[Update]:
+        """As `tick`, but wait for an event up to `timeout` seconds if there is none."""
+        if not self._updates and self._engine is not None:
+            event = self._engine.wait(timeout)
+            if event is not None:
+                self._take(event)
+        self._drain()
+        updates, self._updates = self._updates, []
+        return updates
+
+    def _drain(self) -> None:
+        if self._engine is not None:
+            for event in self._engine.drain():
+                self._take(event)
+
+    def _take(self, event: Event) -> None:
+        """Take one event in: every reader of the stream gets it here."""
+        if isinstance(event, TurnEnded) and not self.replaying:
+            self._take(self._turn_sampler.sample(self._engine_pid))
+        record = self.live.apply(event)
+        self._updates.append(Update(event, record))
+        self._record(event)
+        match event:
+            case EngineStarted():
+                self._engine_pid = event.pid
+            case EngineReady():
+                self._send_waiting()
+            case LoadFailed():
+                self._load_failed(event)
+            case EngineExited():
+                self._engine_exited(event)
+            case LogLines():
+                self._log.extend(event.lines)
+            case PromptReady() | TokenBatch():
+                self._store_progress()
+            case TurnEnded():
+                self._turn_ended(event, record)
+            case _:
+                pass
+
+    def _record(self, event: Event) -> None:
+        if self._recorder is None:
+            return
+        try:
+            self._recorder.add(event)
+        except RecordingError as error:
+            self.storage_problem = str(error)
+            self._recorder = None
+
+    def _sample_window(self) -> None:
+        now = monotonic()
+        if self.replaying or now - self._sampled_s < SAMPLE_EVERY_S:
+            return
+        self._sampled_s = now
+        self._take(self._sampler.sample(self._engine_pid))
+
+    # ---------------------------------------------------------------------------- the turn
+
+    def _must_be_free(self) -> None:
+        if self.replaying:
+            raise SessionError("a recording is played back; it takes no messages")
+        if self.busy:
+            raise SessionError("an answer is still coming; stop it first, or wait for its end")
+
+    def _request_turn(self, user_text: str | None, script: Script) -> None:
+        self._turn += 1
+        sampling = self.sampling
+        if sampling.seed is None and sampling.temp > 0:
+            drawn = random.SystemRandom().randrange(1 << 32)
+            sampling = msgspec.structs.replace(sampling, seed=drawn)
+        request = TurnRequest(
+            turn=self._turn,
+            turn_id=uuid4().hex,
+            chat_id=self.chat.id,
+            messages=self.chat.messages(),
+            sampling=sampling,
+            started_at=datetime.now().astimezone().isoformat(timespec="milliseconds"),
+            cancel_after_tokens=script.cancel_after_tokens,
+            cancel_at_prompt_token=script.cancel_at_prompt_token,
+        )
+        self._answer = None
+        self._turn_sampler.sample(None)
+        self._notice_death()
+        self._take(TurnRequested(request, user_text))
+        self._waiting = request
+        self._retried = False
+        if self.live.ready is not None:
+            self._send_waiting()
+        elif self._engine is None or not self._engine.alive or self.live.load_failed:
+            self._load("engine_restarted")
+
+    def _notice_death(self) -> None:
+        """Take in the end of an engine that died since the last tick."""
+        self._drain()
+        if self._engine is not None and not self._engine.alive:
+            self._engine.close()
+            self._drain()
+
+    def _send_waiting(self) -> None:
+        request, self._waiting = self._waiting, None
+        if request is not None:
+            self._send_quietly(request)
+
+    def _send_quietly(self, request: TurnRequest | CancelRequest | DropCacheRequest) -> None:
+        """Send to an engine that may just have died; its `EngineExited` tells the rest."""
+        assert self._engine is not None
+        try:
+            self._engine.send(request)
+        except EngineError:
+            self._log.append("phasescope: the engine is gone; its end is on its way")
+
+    def _load_failed(self, event: LoadFailed) -> None:
+        if self.live.busy and not self.replaying:
+            self._end_turn_here("error", event.message, "model")
+
+    def _engine_exited(self, event: EngineExited) -> None:
+        self._engine_pid = None
+        if not self.live.busy or self.replaying:
+            return
+        trace = self.live.trace
+        assert trace is not None
+        if trace.accepted_ns is None and not self._retried:
+            # Nothing of the answer existed yet: the message goes to a new engine, once.
+            self._retried = True
+            self._waiting = trace.requested.request
+            self._load("engine_restarted")
+            return
+        rendering = trace.accepted_ns is not None and trace.prompt is None
+        self._end_turn_here("error", event.message, "template" if rendering else "engine")
+
+    def _end_turn_here(
+        self, reason: StopReason, detail: str | None, kind: ErrorKind | None
+    ) -> None:
+        """End a turn of which the engine says nothing more."""
+        self._waiting = None
+        assert self._engine is not None
+        self._take(
+            TurnEnded(
+                turn=self._turn,
+                t_ns=self._engine.now_ns(),
+                reason=reason,
+                detail=detail,
+                kind=kind,
+                prompt_ns=None,
+                decode_ns=None,
+                decode_sample_ns=None,
+                prompt_done=None,
+                kv=None,
+            )
+        )
+
+    def _turn_ended(self, event: TurnEnded, record: TurnRecord | None) -> None:
+        trace = self.live.trace
+        if self.replaying or trace is None or record is None:
+            return
+        if event.reason == "error" and event.kind in REFUSED and self._question is not None:
+            question = self._question
+            self.chat.take_back(question)
+            self._store(lambda history: history.remove_message(question))
+        else:
+            self._store_answer(trace, event)
+        self._question = None
+        prompt_ids = trace.prompt.ids if trace.prompt else ()
+        self._store(lambda history: history.save_chat(self.chat))
+        self._store(lambda history: history.save_record(self.chat.id, record, prompt_ids))
+
+    # --------------------------------------------------------------------------- the store
+
+    def _store_progress(self) -> None:
+        """Store the answer in progress now and then, so that a killed window loses a second."""
+        trace = self.live.trace
+        now = monotonic()
+        if self.replaying or trace is None or now - self._saved_s < SAVE_EVERY_S:
+            return
+        self._saved_s = now
+        if trace.token_ids:
+            self._put_answer(trace, tuple(trace.token_ids), "partial")
+
+    def _store_answer(self, trace: TurnTrace, event: TurnEnded) -> None:
+        ids = tuple(trace.token_ids[:-1] if event.reason == "eog" else trace.token_ids)
+        if ids:
+            self._put_answer(trace, ids, "whole")
+
+    def _put_answer(self, trace: TurnTrace, ids: tuple[int, ...], state: str) -> None:
+        if self._answer is None:
+            parent, node_id = self.chat.leaf, uuid4().hex
+        else:
+            parent, node_id = self._answer.parent, self._answer.id
+        self._answer = self.chat.put(
+            Node(
+                id=node_id,
+                parent=parent,
+                role="assistant",
+                content=trace.raw_text,
+                token_ids=ids,
+                lead=trace.prompt.lead if trace.prompt else "",
+                turn_id=trace.requested.request.turn_id,
+                state="whole" if state == "whole" else "partial",
+            )
+        )
+        self._save_message(self._answer)
+
+    def _save_message(self, node: Node) -> None:
+        def save(history: History) -> None:
+            history.save_chat(self.chat)
+            history.save_message(self.chat.id, node)
+
+        self._store(save)
+
+    def _store(self, write: Callable[[History], None]) -> None:
+        """Write to the store; a store that fails is named once and the session goes on."""
+        if self._history is None:
+            return
+        try:
+            write(self._history)
+        except HistoryError as error:
+            self.storage_problem = str(error)

@@ -1,0 +1,1 @@
+"""Model files: finding, recognising and reading them, and the memory that they need."""

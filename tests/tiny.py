@@ -1,0 +1,270 @@
+"""Tiny models with random F32 weights, one of each kind of memory, that llama.cpp really runs.
+
+They share a byte-level BPE tokenizer of 295 tokens: all bytes, 34 merges, and the ChatML and
+thinking markers. Weights are scaled so that logits spread by about 3 and depend on old tokens as
+well as on new ones. Control tokens have logit 0, so greedy decoding never ends by itself.
+A file is written once into a directory and found there afterwards.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from gguf import GGUFWriter, LlamaFileType, TokenType
+from numpy.typing import NDArray
+
+CHATML = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] "
+    "+ '<|im_end|>' + '\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+N_EMBD = 128
+N_HEAD = 4
+N_HEAD_KV = 2
+HEAD_DIM = 32
+N_FF = 256
+WINDOW = 64
+SSM_INNER = 2 * N_EMBD
+SSM_STATE = 16
+SSM_CONV = 4
+SSM_RANK = 8
+
+LLAMA_LAYERS = 3
+SWA_LAYERS = 4
+MAMBA_LAYERS = 3
+HYBRID_LAYERS = 4
+HYBRID_KV_HEADS = (0, N_HEAD_KV, 0, N_HEAD_KV)
+
+END = "<|im_end|>"
+CONTROL = ("<|endoftext|>", "<|im_start|>", END)
+MARKERS = ("<think>", "</think>")
+PAIRS = (
+    *("Ġ t", "h e", "Ġ a", "i n", "r e", "o n", "Ġt he", "e r", "Ġ s", "a t", "Ġ w", "Ġ o"),
+    *("e n", "Ġ c", "i t", "i s", "a n", "o r", "e s", "Ġ b", "e d", "Ġ f", "in g", "Ġ p"),
+    *("o u", "Ġa n", "a l", "a r", "Ġt o", "Ġ m", "Ġo f", "Ġ in", "Ġ d", "Ġan d"),
+)
+
+
+def tiny_llama(
+    folder: Path, *, template: str | None = CHATML, n_ctx_train: int = 2048, seed: int = 1
+) -> Path:
+    """A dense llama: three layers of full attention with a KV cache."""
+    return _cached(folder, "llama", _write_llama, options=(template, n_ctx_train, seed))
+
+
+def tiny_swa(
+    folder: Path, *, template: str | None = CHATML, n_ctx_train: int = 2048, seed: int = 1
+) -> Path:
+    """A gemma3 whose layers 0 and 2 of four have a sliding window of 64 tokens."""
+    return _cached(folder, "swa", _write_swa, options=(template, n_ctx_train, seed))
+
+
+def tiny_mamba(
+    folder: Path, *, template: str | None = CHATML, n_ctx_train: int = 2048, seed: int = 1
+) -> Path:
+    """A mamba: three layers with a recurrent state and no KV cache."""
+    return _cached(folder, "mamba", _write_mamba, options=(template, n_ctx_train, seed))
+
+
+def tiny_hybrid(
+    folder: Path, *, template: str | None = CHATML, n_ctx_train: int = 2048, seed: int = 1
+) -> Path:
+    """A jamba: recurrent and attention layers in turn, two of each."""
+    return _cached(folder, "hybrid", _write_hybrid, options=(template, n_ctx_train, seed))
+
+
+class _Model:
+    """A model that is being written: random weights in the order they are asked for."""
+
+    def __init__(self, path: Path, architecture: str, n_layer: int, seed: int) -> None:
+        self.writer = GGUFWriter(path, architecture)
+        self.random = np.random.default_rng(seed)
+        self.writer.add_block_count(n_layer)
+        self.writer.add_embedding_length(N_EMBD)
+        self.writer.add_file_type(LlamaFileType.ALL_F32)
+        self.writer.add_layer_norm_rms_eps(1e-5)
+
+    def matrix(self, name: str, rows: int, columns: int, gain: float = 1.0) -> None:
+        """A matrix that keeps the size of a normed input times a gain.
+
+        Args:
+            name: Tensor name without `.weight`.
+            rows: Outputs.
+            columns: Inputs.
+            gain: Standard deviation of an output for inputs of 1.
+        """
+        values = self.random.normal(0.0, gain / np.sqrt(columns), (rows, columns))
+        self.add(f"{name}.weight", values)
+
+    def ones(self, name: str, size: int, value: float = 1.0) -> None:
+        """A vector of equal values, such as the weight of a norm."""
+        self.add(f"{name}.weight", np.full(size, value))
+
+    def add(self, name: str, values: NDArray[np.float64]) -> None:
+        """A tensor with its full name."""
+        self.writer.add_tensor(name, values.astype(np.float32))
+
+    def embeddings(self, n_vocab: int, scale: float = 1.0) -> None:
+        """Token embeddings, and an output matrix for logits that spread by 3."""
+        self.add("token_embd.weight", self.random.normal(0.0, scale, (n_vocab, N_EMBD)))
+        output = self.random.normal(0.0, 3 / np.sqrt(N_EMBD), (n_vocab, N_EMBD))
+        output[-len(CONTROL) - len(MARKERS) :] = 0.0
+        self.add("output.weight", output)
+        self.ones("output_norm", N_EMBD)
+
+    def attention(self, layer: int, gain: float = 1.6) -> None:
+        """Query, key, value and output matrices; the gain makes attention choose."""
+        block = f"blk.{layer}"
+        self.ones(f"{block}.attn_norm", N_EMBD)
+        self.matrix(f"{block}.attn_q", N_HEAD * HEAD_DIM, N_EMBD, gain)
+        self.matrix(f"{block}.attn_k", N_HEAD_KV * HEAD_DIM, N_EMBD, gain)
+        self.matrix(f"{block}.attn_v", N_HEAD_KV * HEAD_DIM, N_EMBD)
+        self.matrix(f"{block}.attn_output", N_EMBD, N_HEAD * HEAD_DIM, 2.0)
+
+    def feed_forward(self, layer: int) -> None:
+        """Gate, up and down matrices of a gated feed-forward part."""
+        block = f"blk.{layer}"
+        self.ones(f"{block}.ffn_norm", N_EMBD)
+        self.matrix(f"{block}.ffn_gate", N_FF, N_EMBD)
+        self.matrix(f"{block}.ffn_up", N_FF, N_EMBD)
+        self.matrix(f"{block}.ffn_down", N_EMBD, N_FF)
+
+    def state_space(self, layer: int) -> None:
+        """A selective state space that forgets over some twenty tokens and more."""
+        block = f"blk.{layer}"
+        self.ones(f"{block}.attn_norm", N_EMBD)
+        self.matrix(f"{block}.ssm_in", 2 * SSM_INNER, N_EMBD)
+        self.matrix(f"{block}.ssm_conv1d", SSM_INNER, SSM_CONV)
+        self.add(f"{block}.ssm_conv1d.bias", np.zeros(SSM_INNER))
+        self.matrix(f"{block}.ssm_x", SSM_RANK + 2 * SSM_STATE, SSM_INNER, 2.0)
+        self.matrix(f"{block}.ssm_dt", SSM_INNER, SSM_RANK)
+        self.add(f"{block}.ssm_dt.bias", np.full(SSM_INNER, -2.0))
+        self.add(f"{block}.ssm_a", -self.random.uniform(0.05, 1.0, (SSM_INNER, SSM_STATE)))
+        self.add(f"{block}.ssm_d", np.ones(SSM_INNER))
+        self.matrix(f"{block}.ssm_out", N_EMBD, SSM_INNER, 2.0)
+
+    def state_space_sizes(self) -> None:
+        """Metadata of the state space."""
+        self.writer.add_ssm_conv_kernel(SSM_CONV)
+        self.writer.add_ssm_inner_size(SSM_INNER)
+        self.writer.add_ssm_state_size(SSM_STATE)
+        self.writer.add_ssm_time_step_rank(SSM_RANK)
+
+    def attention_sizes(self, kv_heads: int | tuple[int, ...] = N_HEAD_KV) -> None:
+        """Metadata of attention and feed-forward layers."""
+        self.writer.add_head_count(N_HEAD)
+        self.writer.add_head_count_kv(list(kv_heads) if isinstance(kv_heads, tuple) else kv_heads)
+        self.writer.add_key_length(HEAD_DIM)
+        self.writer.add_value_length(HEAD_DIM)
+        self.writer.add_feed_forward_length(N_FF)
+        self.writer.add_rope_dimension_count(HEAD_DIM)
+
+
+def _write_llama(path: Path, n_vocab: int, seed: int) -> _Model:
+    model = _Model(path, "llama", LLAMA_LAYERS, seed)
+    model.attention_sizes()
+    model.embeddings(n_vocab)
+    for layer in range(LLAMA_LAYERS):
+        model.attention(layer)
+        model.feed_forward(layer)
+    return model
+
+
+def _write_swa(path: Path, n_vocab: int, seed: int) -> _Model:
+    model = _Model(path, "gemma3", SWA_LAYERS, seed)
+    model.attention_sizes()
+    model.writer.add_sliding_window(WINDOW)
+    model.writer.add_sliding_window_pattern(2)
+    # gemma3 multiplies embeddings by the root of their width.
+    model.embeddings(n_vocab, 1 / np.sqrt(N_EMBD))
+    for layer in range(SWA_LAYERS):
+        model.attention(layer)
+        model.feed_forward(layer)
+        model.ones(f"blk.{layer}.attn_q_norm", HEAD_DIM, 1.6)
+        model.ones(f"blk.{layer}.attn_k_norm", HEAD_DIM, 1.6)
+        model.ones(f"blk.{layer}.post_attention_norm", N_EMBD)
+        model.ones(f"blk.{layer}.post_ffw_norm", N_EMBD)
+    return model
+
+
+def _write_mamba(path: Path, n_vocab: int, seed: int) -> _Model:
+    model = _Model(path, "mamba", MAMBA_LAYERS, seed)
+    model.state_space_sizes()
+    model.embeddings(n_vocab)
+    for layer in range(MAMBA_LAYERS):
+        model.state_space(layer)
+    return model
+
+
+def _write_hybrid(path: Path, n_vocab: int, seed: int) -> _Model:
+    model = _Model(path, "jamba", HYBRID_LAYERS, seed)
+    model.attention_sizes(HYBRID_KV_HEADS)
+    model.state_space_sizes()
+    model.embeddings(n_vocab)
+    for layer, kv_heads in enumerate(HYBRID_KV_HEADS):
+        if kv_heads:
+            model.attention(layer)
+        else:
+            model.state_space(layer)
+            model.ones(f"blk.{layer}.ssm_dt_norm", SSM_RANK)
+            model.ones(f"blk.{layer}.ssm_b_norm", SSM_STATE)
+            model.ones(f"blk.{layer}.ssm_c_norm", SSM_STATE)
+        model.feed_forward(layer)
+    return model
+
+
+def _cached(
+    folder: Path,
+    kind: str,
+    write: Callable[[Path, int, int], _Model],
+    *,
+    options: tuple[str | None, int, int],
+) -> Path:
+    """The model's file in a folder, written if it is not there yet."""
+    template, n_ctx_train, seed = options
+    digest = hashlib.sha256(repr(options).encode()).hexdigest()[:8]
+    path = folder / f"tiny-{kind}-{digest}.gguf"
+    if path.exists():
+        return path
+    unfinished = path.with_suffix(f".{os.getpid()}.part")
+    tokens, types = _vocabulary()
+    model = write(unfinished, len(tokens), seed)
+    writer = model.writer
+    writer.add_name(f"Tiny {kind}")
+    writer.add_context_length(n_ctx_train)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(tokens)
+    writer.add_token_types(types)
+    writer.add_token_merges(list(PAIRS))
+    writer.add_eos_token_id(tokens.index(END))
+    writer.add_bos_token_id(tokens.index(CONTROL[0]))
+    writer.add_add_bos_token(False)
+    if template is not None:
+        writer.add_chat_template(template)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    unfinished.replace(path)
+    return path
+
+
+def _vocabulary() -> tuple[list[str], list[int]]:
+    """Tokens and their types: bytes, merges, control tokens, thinking markers."""
+    tokens = [*_byte_letters(), *(pair.replace(" ", "") for pair in PAIRS)]
+    types = [int(TokenType.NORMAL)] * len(tokens)
+    tokens += [*CONTROL, *MARKERS]
+    types += [int(TokenType.CONTROL)] * len(CONTROL)
+    types += [int(TokenType.USER_DEFINED)] * len(MARKERS)
+    return tokens, types
+
+
+def _byte_letters() -> list[str]:
+    """GPT-2's printable letter for each byte."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(0x100, 0x200))
+    return [chr(byte if byte in printable else next(others)) for byte in range(256)]
