@@ -90,6 +90,8 @@ def rows(samples: list[BenchSample]) -> tuple[BenchRow, ...]:
             test = (sample.n_prompt, sample.n_gen, sample.n_depth)
             tests.setdefault(test, []).append(rate)
     return tuple(
-        BenchRow(*test, samples=tuple(rates), median=median(rates) or 0.0, min=min(rates), max=max(rates))
+        BenchRow(
+            *test, samples=tuple(rates), median=median(rates) or 0.0, min=min(rates), max=max(rates)
+        )
         for test, rates in tests.items()
     )

@@ -46,6 +46,7 @@ CREATE TABLE turns (
     record TEXT NOT NULL
 ) STRICT;
 CREATE INDEX turns_of_chat ON turns (chat_id);
+CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 """
 
 
@@ -219,6 +220,18 @@ class History:
         if row is None:
             raise HistoryError(f"there is no turn {turn_id}")
         return unpack_ids(row[0])
+
+    def setting(self, name: str) -> str | None:
+        """Something remembered from an earlier run; None if nothing is."""
+        try:
+            row = self._db.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
+        except sqlite3.Error as error:
+            raise self._error(error) from error
+        return None if row is None else str(row[0])
+
+    def set_setting(self, name: str, value: str) -> None:
+        """Remember something for later runs."""
+        self._write("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
 
     def close(self) -> None:
         """Close the store."""

@@ -149,6 +149,17 @@ class Session:
         return self.model is None
 
     @property
+    def chosen_model(self) -> ModelChoice:
+        """The model that is, or is to be, loaded.
+
+        Raises:
+            SessionError: A recording is played back.
+        """
+        if self.model is None:
+            raise SessionError("a recording is played back; it has no model")
+        return self.model
+
+    @property
     def recording(self) -> bool:
         """Whether the event stream is recorded."""
         return self._recorder is not None
@@ -211,12 +222,11 @@ class Session:
             SessionError: A turn is running, or a recording is played back.
         """
         self._must_be_free()
-        assert self.model is not None
-        self.model = self.model._replace(chat_template=CHATML)
+        self.model = self.chosen_model._replace(chat_template=CHATML)
         self._load("settings_changed")
 
     def _load(self, cause: LoadCause) -> None:
-        assert self.model is not None
+        choice = self.chosen_model
         try:
             if self._engine is None or not self._engine.alive:
                 if self._engine is not None:
@@ -225,11 +235,11 @@ class Session:
                 self._engine = self._make_engine()
             self._engine.send(
                 LoadRequest(
-                    model_path=self.model.path,
-                    settings=self.model.settings,
+                    model_path=choice.path,
+                    settings=choice.settings,
                     cause=cause,
-                    chat_template=self.model.chat_template,
-                    available_bytes=self.model.available_bytes,
+                    chat_template=choice.chat_template,
+                    available_bytes=choice.available_bytes,
                 )
             )
         except EngineError as error:

@@ -20,6 +20,10 @@ _NO_MODEL_TYPES = {
 }
 """`general.type` of files that hold no model."""
 
+_HASH_NAME = re.compile(r"sha256-[0-9a-f]{64}$")
+_QUANTIZATION_ENDING = re.compile(
+    r"[-._](?:UD-)?(?:I?Q\d\w*|TQ\d\w*|MXFP\d\w*|B?F16|FP16|F32)$", re.IGNORECASE
+)
 _SPLIT_NAME = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
 
 
@@ -87,7 +91,7 @@ def _header(path: Path, file: GgufFile) -> ModelHeader:
     declared = declared_name(file.integer("general.file_type"))
     return ModelHeader(
         path=str(path),
-        name=file.text("general.name") or _stem(path),
+        name=_name(path, file.text("general.name")),
         architecture=architecture,
         quantization=_quantization(tensors.entries, declared),
         declared_quantization=declared,
@@ -192,9 +196,17 @@ def _checked_tensors(path: Path, file: GgufFile) -> tuple[TensorEntry, ...]:
     return entries
 
 
-def _stem(path: Path) -> str:
+def _name(path: Path, general_name: str | None) -> str:
+    """What people call the model.
+
+    That is the file's name without its quantization; `general.name` is often left over from
+    training. Only a file that is named by its hash, as Ollama's are, has no better name.
+    """
     match = _SPLIT_NAME.match(path.name)
-    return match["stem"] if match else path.stem
+    stem = match["stem"] if match else path.stem
+    if _HASH_NAME.match(stem):
+        return general_name or stem
+    return _QUANTIZATION_ENDING.sub("", stem) or stem
 
 
 def _elements(tensor: TensorEntry) -> int:

@@ -54,7 +54,7 @@ class ModelHeader(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         path: The file; of a split model its first part.
-        name: `general.name`, else the file's name without its ending.
+        name: The file's name without its quantization; `general.name` where a hash names it.
         architecture: `general.architecture`.
         quantization: What the weights really are: the type that holds most bytes of the weight
             matrices, or the declared mix (`Q4_K_M`) where that type is the mix's own.

@@ -36,7 +36,8 @@ LLAMA_LAYERS = 3
 SWA_LAYERS = 4
 MAMBA_LAYERS = 3
 HYBRID_LAYERS = 4
-HYBRID_KV_HEADS = (0, N_HEAD_KV, 0, N_HEAD_KV)
+HYBRID_KV_HEADS = (0, 2, 0, 4)
+"""Unequal, so that values are padded without flash attention."""
 
 END = "<|im_end|>"
 CONTROL = ("<|endoftext|>", "<|im_start|>", END)
@@ -115,13 +116,13 @@ class _Model:
         self.add("output.weight", output)
         self.ones("output_norm", N_EMBD)
 
-    def attention(self, layer: int, gain: float = 1.6) -> None:
+    def attention(self, layer: int, kv_heads: int = N_HEAD_KV, gain: float = 1.6) -> None:
         """Query, key, value and output matrices; the gain makes attention choose."""
         block = f"blk.{layer}"
         self.ones(f"{block}.attn_norm", N_EMBD)
         self.matrix(f"{block}.attn_q", N_HEAD * HEAD_DIM, N_EMBD, gain)
-        self.matrix(f"{block}.attn_k", N_HEAD_KV * HEAD_DIM, N_EMBD, gain)
-        self.matrix(f"{block}.attn_v", N_HEAD_KV * HEAD_DIM, N_EMBD)
+        self.matrix(f"{block}.attn_k", kv_heads * HEAD_DIM, N_EMBD, gain)
+        self.matrix(f"{block}.attn_v", kv_heads * HEAD_DIM, N_EMBD)
         self.matrix(f"{block}.attn_output", N_EMBD, N_HEAD * HEAD_DIM, 2.0)
 
     def feed_forward(self, layer: int) -> None:
@@ -206,7 +207,7 @@ def _write_hybrid(path: Path, n_vocab: int, seed: int) -> _Model:
     model.embeddings(n_vocab)
     for layer, kv_heads in enumerate(HYBRID_KV_HEADS):
         if kv_heads:
-            model.attention(layer)
+            model.attention(layer, kv_heads)
         else:
             model.state_space(layer)
             model.ones(f"blk.{layer}.ssm_dt_norm", SSM_RANK)

@@ -21,6 +21,7 @@ MOST_CHARACTERS = 50_000_000
 LARGEST_POWER = 1_000
 """Largest operand of `**` inside a template."""
 
+
 class ChatTemplateError(Exception):
     """A template cannot be compiled or raised; the text is one sentence."""
 

@@ -32,9 +32,8 @@ class Values:
         return self._values.get(key)
 
 
-def header(architecture: str, values: Metadata, **changes: int) -> ModelHeader:
+def header(architecture: str, values: Metadata) -> ModelHeader:
     """The header of a model with such metadata and 4 GB of weights."""
-    fields: dict[str, int] = {"tensor_bytes": 4 * 10**9, "n_vocab": 32_000, "n_ff_expert": 0}
     return ModelHeader(
         path="/models/m.gguf",
         name="m",
@@ -42,18 +41,20 @@ def header(architecture: str, values: Metadata, **changes: int) -> ModelHeader:
         quantization="Q4_0",
         declared_quantization="Q4_0",
         file_bytes=4_100_000_000,
+        tensor_bytes=4 * 10**9,
         n_tensors=1,
         params=7 * 10**9,
         bits_per_weight=4.57,
         tensors_by_type=(TensorType(type="Q4_0", count=1, bytes=4 * 10**9),),
         n_ctx_train=8192,
+        n_vocab=32_000,
+        n_ff_expert=0,
         expert_count=0,
         expert_used_count=0,
         template=None,
         tokenizer_model="llama",
         tokenizer_pre=None,
         split_count=1,
-        **(fields | changes),
         **read_layers(Values(architecture, values), architecture)._asdict(),
     )
 
@@ -86,8 +87,17 @@ GEMMA_3_270M: Metadata = {
 
 @pytest.mark.parametrize(
     ("cache_type", "mib"),
-    [("f32", 1024), ("f16", 512), ("bf16", 512), ("q8_0", 272), ("q5_1", 192), ("q5_0", 176)]
-    + [("q4_1", 160), ("q4_0", 144), ("iq4_nl", 144)],
+    [
+        ("f32", 1024),
+        ("f16", 512),
+        ("bf16", 512),
+        ("q8_0", 272),
+        ("q5_1", 192),
+        ("q5_0", 176),
+        ("q4_1", 160),
+        ("q4_0", 144),
+        ("iq4_nl", 144),
+    ],
 )
 def test_cache_of_32_layers_8_heads_of_128_and_4096_tokens(cache_type: str, mib: int) -> None:
     model = header("llama", LLAMA_3_8B)
@@ -362,7 +372,7 @@ def test_metadata_that_cannot_be_true(
     changes: dict[str, int | tuple[int, ...]], cause: str
 ) -> None:
     with pytest.raises(MetadataError, match=cause):
-        header("llama", LLAMA_3_8B | changes)
+        header("llama", {**LLAMA_3_8B, **changes})
 
 
 def test_missing_metadata_is_named() -> None:

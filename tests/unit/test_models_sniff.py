@@ -18,6 +18,9 @@ HEADER = struct.Struct("=4sIqq")
 OTHER_ORDER = ">" if sys.byteorder == "little" else "<"
 
 
+posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
+
+
 def refusal(path: Path) -> str:
     with pytest.raises(ModelFileError) as caught:
         check_file(path)
@@ -59,6 +62,7 @@ def test_a_missing_file_is_named_with_its_whole_path(tmp_path: Path) -> None:
     assert refusal(path) == f"{path} does not exist; check the path"
 
 
+@posix
 def test_a_link_to_nowhere_is_told_from_a_missing_file(tmp_path: Path) -> None:
     link = tmp_path / "link.gguf"
     link.symlink_to(tmp_path / "gone")
@@ -69,12 +73,14 @@ def test_a_directory(tmp_path: Path) -> None:
     assert "is a directory" in refusal(tmp_path)
 
 
+@posix
 def test_something_that_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.gguf"
     os.mkfifo(pipe)
     assert "is not a regular file" in refusal(pipe)
 
 
+@posix
 def test_a_file_without_read_permission(tmp_path: Path) -> None:
     path = written(tmp_path / "secret.gguf", gguf())
     path.chmod(0)
@@ -82,6 +88,7 @@ def test_a_file_without_read_permission(tmp_path: Path) -> None:
         assert refusal(path).startswith("secret.gguf cannot be read (Permission denied)")
 
 
+@posix
 def test_a_name_that_is_too_long(tmp_path: Path) -> None:
     message = refusal(tmp_path / ("x" * 3000 + ".gguf"))
     assert "cannot be read (File name too long)" in message
@@ -92,6 +99,7 @@ def test_a_name_with_a_null_character() -> None:
     assert refusal(Path("a\0b.gguf")) == "a\ufffdb.gguf is not a valid path; check it"
 
 
+@posix
 def test_a_name_that_is_not_unicode(tmp_path: Path) -> None:
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.gguf"))
     assert refusal(written(path, gguf())) == (

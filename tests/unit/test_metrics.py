@@ -1,0 +1,213 @@
+"""Figures from timestamps: each value here is worked out by hand."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backend.metrics.live import LiveFigures
+from backend.metrics.record import TurnRecord, short_prefill
+from backend.metrics.statistics import Durations, median, percentile, rate_per_second
+from backend.protocol import (
+    ChatMessage,
+    ChatOpened,
+    Event,
+    PrefillProgress,
+    TurnRequest,
+    TurnRequested,
+)
+from backend.settings import SamplingSettings
+from tests.fake_engine import MS, S, ready, turn_events
+
+
+def requested(turn: int = 1) -> TurnRequested:
+    request = TurnRequest(
+        turn=turn,
+        turn_id=f"turn-{turn}",
+        chat_id="chat",
+        messages=(ChatMessage("user", "hello"),),
+        sampling=SamplingSettings(temp=0.0),
+        started_at="2026-01-01T00:00:00+00:00",
+    )
+    return TurnRequested(request, "hello")
+
+
+def record_of(events: list[Event], turn: int = 1, live: LiveFigures | None = None) -> TurnRecord:
+    live = live or LiveFigures()
+    live.apply(ready())
+    live.apply(requested(turn))
+    records = [record for event in events if (record := live.apply(event)) is not None]
+    assert len(records) == 1
+    return records[0]
+
+
+def test_six_tokens_a_tenth_of_a_second_apart() -> None:
+    record = record_of(turn_events(1, token_s=[0.5, 0.6, 0.7, 0.8, 0.9, 1.0]))
+    times = record.timings
+    assert times.ttft_ms == 500.0
+    assert times.predicted_ms == 500.0
+    assert times.predicted_per_second == pytest.approx(10.0)
+    assert times.itl_ms.mean == pytest.approx(100.0)
+    assert times.itl_ms.max == pytest.approx(100.0)
+    assert times.e2e_ms == 1000.0
+    assert times.token_ms == (500.0, 600.0, 700.0, 800.0, 900.0, 1000.0)
+
+
+def test_predicted_time_is_taken_apart_without_a_rest() -> None:
+    times = record_of(turn_events(1, token_s=[0.5, 0.6, 0.7])).timings
+    assert times.decode_ms == pytest.approx(180.0)
+    assert times.decode_sample_ms == pytest.approx(2.0)
+    assert times.decode_other_ms == pytest.approx(200.0 - 180.0 - 2.0)
+
+
+def test_one_token_has_no_decode_rate() -> None:
+    record = record_of(turn_events(1, token_s=[0.5]))
+    times = record.timings
+    assert record.predicted_n == 1
+    assert times.ttft_ms == 500.0
+    assert times.predicted_ms is None
+    assert times.predicted_per_second is None
+    assert times.decode_ms is None
+    assert times.decode_other_ms is None
+    assert times.itl_ms.mean is None
+
+
+def test_no_token_has_neither_ttft_nor_rates() -> None:
+    record = record_of(turn_events(1, token_s=[], reason="cancelled"))
+    assert record.timings.ttft_ms is None
+    assert record.timings.prompt_per_second is None
+    assert record.predicted_n == 0
+    assert record.stop.reason == "cancelled"
+
+
+def test_prefill_rate_counts_only_new_tokens() -> None:
+    # 97,052 prompt tokens, 96,593 of them reused: 459 in 1.82 s are 252.2 a second.
+    events = turn_events(1, token_s=[1.831], prefill_s=0.01, cache_n=96_593, prompt_n=459)
+    record = record_of(events)
+    assert record.prompt_tokens == 97_052
+    assert record.timings.prompt_ms == pytest.approx(1820.0)
+    assert record.timings.prompt_per_second == pytest.approx(252.2, abs=0.05)
+    assert record.cache.hit_ratio == pytest.approx(96_593 / 97_052)
+
+
+def test_a_prefill_of_nothing_has_no_rate() -> None:
+    record = record_of(turn_events(1, token_s=[0.5, 0.6], cache_n=40, prompt_n=0))
+    assert record.timings.prompt_per_second is None
+
+
+def test_a_short_prefill_is_marked() -> None:
+    assert short_prefill(record_of(turn_events(1, token_s=[0.5], prompt_n=31)))
+    assert not short_prefill(record_of(turn_events(1, token_s=[0.5], prompt_n=32)))
+
+
+def test_two_turns_do_not_add_up() -> None:
+    live = LiveFigures()
+    first = record_of(turn_events(1, token_s=[0.5], prompt_n=12), live=live)
+    second = record_of(
+        turn_events(2, token_s=[2.5], accepted_s=2.0, prompt_n=12, cache_n=20), turn=2, live=live
+    )
+    assert (first.prompt_n, second.prompt_n) == (12, 12)
+    assert (first.timings.ttft_ms, second.timings.ttft_ms) == (500.0, 500.0)
+
+
+def test_thinking_is_counted_and_ttfa_waits_for_the_answer() -> None:
+    pieces = ["<think>", *["hm "] * 48, "</think>", "\n\n", *["word "] * 9]
+    stamps = [0.5 + 0.1 * index for index in range(60)]
+    record = record_of(turn_events(1, token_s=stamps, pieces=pieces))
+    assert record.predicted_n == 60
+    assert record.thinking_n == 50
+    assert record.timings.ttft_ms == pytest.approx(500.0)
+    # Token 50 is white space; the first word is token 51.
+    assert record.timings.ttfa_ms == pytest.approx(500.0 + 51 * 100.0)
+    assert record.text == "word " * 9
+    assert record.thinking == "hm " * 48
+
+
+def test_ttft_and_ttfa_are_one_without_thinking() -> None:
+    times = record_of(turn_events(1, token_s=[0.5, 0.6])).timings
+    assert times.ttfa_ms == times.ttft_ms
+
+
+def test_a_live_prefill_shows_progress_and_what_is_left() -> None:
+    live = LiveFigures()
+    live.apply(ready())
+    live.apply(requested())
+    accepted, _, planned, *_ = turn_events(1, token_s=[9.0], prompt_n=400)
+    for event in (accepted, planned):
+        live.apply(event)
+    # Prefill began at 10 ms; 100 of 400 tokens by 510 ms: 200/s, 1.5 s left.
+    live.apply(PrefillProgress(turn=1, t_ns=510 * MS, done=100, total=400))
+    state = live.snapshot(1 * S)
+    assert state.phase == "prefill"
+    assert state.elapsed_ms == 1000.0
+    assert state.prefill_done == 100
+    assert state.prefill_rate_now == pytest.approx(200.0)
+    assert state.prefill_left_ms == pytest.approx(1500.0)
+    assert state.kv is not None
+    assert state.kv.cells_used == 100
+
+
+def test_the_rolling_rate_follows_the_last_two_seconds() -> None:
+    live = LiveFigures()
+    live.apply(ready())
+    live.apply(requested())
+    slow = [0.5 + 0.5 * index for index in range(8)]
+    fast = [slow[-1] + 0.002 * index for index in range(1, 1501)]
+    for event in turn_events(1, token_s=slow + fast)[:-1]:
+        live.apply(event)
+    state = live.snapshot(10 * S)
+    assert state.rolling_rate == pytest.approx(500.0, rel=1e-3)
+    assert state.timings.predicted_per_second == pytest.approx(1507 / (fast[-1] - 0.5), rel=1e-6)
+
+
+def test_another_chat_begins_with_empty_totals_and_the_same_chat_keeps_them() -> None:
+    live = LiveFigures()
+    live.apply(ChatOpened("one", "", ()))
+    record_of(turn_events(1, token_s=[0.5, 0.6], cache_n=10, prompt_n=30), live=live)
+    live.apply(ChatOpened("one", "", ()))
+    assert live.snapshot(0).totals.hit_ratio == pytest.approx(0.25)
+    live.apply(ChatOpened("two", "", ()))
+    assert live.snapshot(0).totals.hit_ratio is None
+    assert live.snapshot(0).bars == ()
+
+
+def test_the_first_turn_after_a_load_and_short_prefills_stay_out_of_the_session_rate() -> None:
+    live = LiveFigures()
+    record_of(turn_events(1, token_s=[1.011], prompt_n=100, first_after_load=True), live=live)
+    record_of(turn_events(2, token_s=[1.011], prompt_n=31), turn=2, live=live)
+    record_of(turn_events(3, token_s=[1.011], prompt_n=300), turn=3, live=live)
+    assert live.snapshot(0).session_prompt_per_second == pytest.approx(300.0)
+
+
+def test_percentiles_interpolate_between_neighbours() -> None:
+    assert percentile([1.0, 2.0, 3.0, 4.0], 0.5) == 2.5
+    assert percentile([1.0, 2.0, 3.0, 4.0], 0.95) == pytest.approx(3.85)
+    assert percentile([7.0], 0.99) == 7.0
+    with pytest.raises(ValueError, match="nothing"):
+        percentile([], 0.5)
+    assert median([]) is None
+
+
+@given(st.lists(st.floats(0.001, 1e5), min_size=1, max_size=60))
+def test_a_spread_is_ordered_and_true_to_its_values(values: list[float]) -> None:
+    durations = Durations()
+    for value in values:
+        durations.add(value)
+    spread = durations.spread()
+    assert spread.max == max(values)
+    assert spread.mean == pytest.approx(sum(values) / len(values))
+    assert spread.p50 is not None
+    assert spread.p95 is not None
+    assert spread.p99 is not None
+    assert min(values) <= spread.p50 <= spread.p95 <= spread.p99 <= max(values)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**12))
+def test_rate_times_time_is_the_count(count: int, duration_ns: int) -> None:
+    rate = rate_per_second(count, duration_ns)
+    if count == 0 or duration_ns == 0:
+        assert rate is None
+    else:
+        assert rate is not None
+        assert math.isclose(rate * duration_ns / S, count, rel_tol=1e-9)

@@ -1,0 +1,1 @@
+"""The terminal window and the command line."""

@@ -1,0 +1,225 @@
+"""`phasescope ask`: a chat without a window."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Unpack
+
+import click
+import msgspec
+
+from backend.local.process import LocalEngine
+from backend.metrics.record import TurnRecord
+from backend.paths import log_dir
+from backend.protocol import EngineReady, LoadFailed, TokenBatch, TurnEnded
+from backend.session import ModelChoice, Script, Session, SessionError, Update
+from backend.turns import (
+    DropCache,
+    Entry,
+    ModelChange,
+    NewChat,
+    Regenerate,
+    SettingsChange,
+    SystemChange,
+    TurnsError,
+    UserTurn,
+    read_turns,
+)
+from tui.cli.options import (
+    EngineOptions,
+    SamplingOptions,
+    engine_options,
+    model_choice,
+    open_recorder,
+    sampling_options,
+    sampling_settings,
+)
+from tui.figures import figures_line
+from tui.text import harmless
+
+
+class AskOptions(EngineOptions, SamplingOptions):
+    """All options of the command."""
+
+    prompt: str | None
+    turns: Path | None
+    as_json: bool
+    record: Path | None
+
+
+@click.command()
+@click.argument("prompt", required=False)
+@click.option(
+    "--turns",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A conversation as a JSON array; see the README.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one turn record a line, not the text.")
+@click.option("--record", type=click.Path(path_type=Path), help="Record the session in this file.")
+@sampling_options
+@engine_options
+def ask(**options: Unpack[AskOptions]) -> None:
+    """Answer PROMPT (or standard input, with -) without a window.
+
+    The text goes to standard output, a line of figures to standard error.
+    """
+    entries = _entries(options)
+    session = Session(
+        lambda: LocalEngine(log_dir()),
+        model_choice(options),
+        sampling=sampling_settings(options),
+        system=options["system"],
+        recorder=open_recorder(options["record"]),
+    )
+    run = _Run(session, as_json=options["as_json"])
+    try:
+        failed = run.all(entries)
+    except KeyboardInterrupt:
+        run.interrupt()
+        sys.exit(130)
+    finally:
+        session.close()
+    if failed:
+        sys.exit(1)
+
+
+def _entries(options: AskOptions) -> list[Entry]:
+    """What is asked, checked before anything runs."""
+    prompt, turns = options["prompt"], options["turns"]
+    if turns is not None:
+        if prompt is not None:
+            raise click.UsageError("give a prompt or --turns, not both")
+        try:
+            return read_turns(turns)
+        except TurnsError as error:
+            raise click.ClickException(str(error)) from error
+    if prompt == "-" or (prompt is None and not sys.stdin.isatty()):
+        prompt = sys.stdin.read()
+    if prompt is None or not prompt.strip():
+        raise click.UsageError("give a prompt, - for standard input, or --turns FILE")
+    return [UserTurn(prompt)]
+
+
+class _Run:
+    """Drives a session through turns and prints what comes."""
+
+    def __init__(self, session: Session, *, as_json: bool) -> None:
+        self._session = session
+        self._as_json = as_json
+        self._encoder = msgspec.json.Encoder()
+        self._shown = 0
+        self._loading = False
+
+    def all(self, entries: list[Entry]) -> bool:
+        """Run all entries; whether a turn failed."""
+        self._session.start()
+        self._loading = True
+        failed = False
+        for entry in entries:
+            record = self._one(entry)
+            if record is not None:
+                failed = failed or record.stop.reason == "error"
+        return failed
+
+    def interrupt(self) -> None:
+        """Stop the answer in progress; what came of it is kept on the screen."""
+        self._session.cancel()
+        if not self._as_json:
+            click.echo()
+
+    def _one(self, entry: Entry) -> TurnRecord | None:
+        if isinstance(entry, UserTurn | Regenerate):
+            try:
+                self._ask(entry)
+            except SessionError as error:
+                raise click.ClickException(str(error)) from error
+            return self._answer()
+        self._arrange(entry)
+        return None
+
+    def _ask(self, entry: UserTurn | Regenerate) -> None:
+        session = self._session
+        match entry:
+            case Regenerate():
+                session.regenerate()
+            case UserTurn(edit=int(index)):
+                session.edit(index, entry.user)
+            case UserTurn():
+                script = Script(entry.cancel_after_tokens, entry.cancel_at_prompt_token)
+                session.send(entry.user, script)
+
+    def _arrange(
+        self, entry: SystemChange | NewChat | DropCache | ModelChange | SettingsChange
+    ) -> None:
+        """Do what an entry without an answer says."""
+        session = self._session
+        match entry:
+            case SystemChange():
+                session.set_system(entry.system)
+            case NewChat():
+                session.new_chat()
+            case DropCache():
+                self._until_loaded()
+                session.drop_cache()
+            case ModelChange():
+                path = str(Path(entry.model).expanduser().absolute())
+                self._load(session.chosen_model._replace(path=path))
+            case SettingsChange():
+                session.sampling = entry.apply_to_sampling(session.sampling)
+                if entry.engine:
+                    choice = session.chosen_model
+                    settings = entry.apply_to_engine(choice.settings)
+                    self._load(choice._replace(settings=settings))
+
+    def _load(self, choice: ModelChoice) -> None:
+        self._session.load(choice)
+        self._loading = True
+
+    def _until_loaded(self) -> None:
+        while self._loading:
+            for _ in self._updates():
+                pass
+
+    def _answer(self) -> TurnRecord:
+        """Wait for the end of the turn, printing its text as it comes."""
+        self._shown = 0
+        while True:
+            for update in self._updates():
+                if update.record is not None:
+                    self._print_end(update.record)
+                    return update.record
+
+    def _updates(self) -> Iterator[Update]:
+        for update in self._session.wait(1.0):
+            match update.event:
+                case EngineReady(warnings=warnings):
+                    self._loading = False
+                    for warning in warnings:
+                        click.echo(f"phasescope: {harmless(warning)}", err=True)
+                case LoadFailed():
+                    self._loading = False
+                case TokenBatch() | TurnEnded() if not self._as_json:
+                    self._print_text()
+                case _:
+                    pass
+            yield update
+
+    def _print_text(self) -> None:
+        trace = self._session.live.trace
+        if trace is None:
+            return
+        text = "".join(trace.raw[self._shown :])
+        self._shown = len(trace.raw)
+        # A terminal must not obey what a model says; a file gets it as it is.
+        click.echo(harmless(text) if sys.stdout.isatty() else text, nl=False)
+
+    def _print_end(self, record: TurnRecord) -> None:
+        if self._as_json:
+            sys.stdout.write(self._encoder.encode(record).decode() + "\n")
+            sys.stdout.flush()
+        elif record.predicted_n:
+            click.echo()
+        if record.stop.reason == "error":
+            click.echo(f"phasescope: {harmless(record.stop.detail or 'it failed')}", err=True)
+        elif not self._as_json:
+            click.echo(harmless(figures_line(record)), err=True)

@@ -1,0 +1,47 @@
+"""The command line's root: without a command it opens the window."""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import Unpack
+
+import click
+
+from tui.cli.options import engine_options, sampling_options
+from tui.cli.window import WindowOptions, open_window, record, replay
+
+LAZY = {"ask": "tui.cli.ask", "bench": "tui.cli.bench", "doctor": "tui.cli.doctor"}
+"""Commands that are imported when they are called, so that the window opens sooner."""
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *LAZY])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in LAZY:
+            command: click.Command = getattr(import_module(LAZY[cmd_name]), cmd_name)
+            return command
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_Commands, invoke_without_command=True)
+@click.version_option(version("phasescope"), prog_name="phasescope")
+@sampling_options
+@engine_options
+@click.pass_context
+def phasescope(ctx: click.Context, **options: Unpack[WindowOptions]) -> None:
+    """Chat with a local quantized model and watch prefill and decode as they happen.
+
+    Without a command, the window opens.
+    """
+    if ctx.invoked_subcommand is None:
+        open_window(options)
+
+
+for command in (record, replay):
+    phasescope.add_command(command)
+
+
+def main() -> None:
+    """Run `phasescope`."""
+    phasescope.main(prog_name="phasescope")

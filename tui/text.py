@@ -1,0 +1,22 @@
+"""Foreign text made harmless: what a model, a file name or metadata says is never a command."""
+
+import re
+
+_NOT_SHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""C0 controls except tab and newline, DEL, C1, and what reorders or breaks a line."""
+
+
+def harmless(text: str) -> str:
+    """The text with every control character replaced by a picture of it.
+
+    Tab and newline stay. A C0 control becomes its control picture (ESC is `␛`), DEL `␡`,
+    everything else `�`, so that no terminal sequence can come out of it.
+    """
+    return _NOT_SHOWN.sub(_picture, text)
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "␡" if code == 0x7F else "�"
