@@ -28,9 +28,11 @@ def figures_line(record: TurnRecord) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    """A duration: `8.4 ms`, `132 ms`, `2.41 s`."""
+    """A duration: `40 µs`, `8.4 ms`, `132 ms`, `2.41 s`."""
     if value is None:
         return DASH
+    if value < 0.1:
+        return f"{value * 1000:.0f} µs"
     if value < 10:
         return f"{value:.1f} ms"
     if value < 1000:
@@ -50,6 +52,13 @@ def rate(value: float | None) -> str:
 def count(value: int | None) -> str:
     """A count with its thousands apart."""
     return DASH if value is None else f"{value:,}"
+
+
+def used_of(used: int, total: int) -> str:
+    """Bytes in use of bytes there are, in the unit of the whole: `14.1/90.0 MiB`."""
+    scale = GIB if total >= GIB else MIB if total >= MIB else KIB
+    digits = 2 if scale == GIB else 1
+    return f"{used / scale:.{digits}f}/{size(total)}"
 
 
 def size(value: int | None) -> str:

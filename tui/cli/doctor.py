@@ -85,8 +85,10 @@ def _text(report: Report) -> str:
         ("system", machine.system),
         (
             "cores",
-            f"{machine.usable_cores} usable of {machine.physical_cores or '?'} physical, "
-            f"{machine.logical_cores or '?'} logical",
+            (
+                f"{machine.usable_cores} usable of {machine.physical_cores or '?'} physical, "
+                f"{machine.logical_cores or '?'} logical"
+            ),
         ),
         ("memory", f"{size(machine.available_bytes)} free of {size(machine.memory_bytes)}"),
         ("power", machine.power or "unknown"),

@@ -1,0 +1,85 @@
+"""KV CACHE: cells and bytes, used and allocated, K and V by type."""
+
+from backend.metrics.live import Snapshot, bytes_in_use
+from backend.protocol import KvCacheState, KvState
+from tui.figures import count, size, used_of
+from tui.panels.drawing import Drawing, Line, Span, bar, spread
+
+KINDS = {"full": "full", "swa": "window", "recurrent": "state"}
+
+
+def draw(state: Snapshot, width: int, height: int) -> Drawing:
+    """The panel for a state, in `width` × `height` cells."""
+    kv = state.kv
+    if kv is None:
+        return Drawing("KV CACHE", ((Span("no model is loaded", "dim"),),))
+    about = "" if all(cache.cells_used_exact for cache in kv.caches) else "≈"
+    share = f"{kv.cells_used / kv.cells:.0%}" if kv.cells else ""
+    lines: list[Line] = [
+        spread(
+            (Span(f"{kv.cells_used:,}", "strong"), Span(f"/{kv.cells:,} cells")),
+            (Span(share, "dim"),),
+            width,
+        ),
+        bar((("cache", kv.cells_used), ("free", kv.cells - kv.cells_used)), kv.cells, width),
+        (Span(f"{about}{bytes_used(kv)}", "strong"),),
+    ]
+    if len(kv.caches) == 1:
+        lines += _halves(kv.caches[0], width)
+    else:
+        for cache in kv.caches:
+            lines.append(_one_of_several(cache))
+    if kv.bytes_per_token is not None:
+        lines.append((Span(f"{size(kv.bytes_per_token)} a token", "dim"),))
+    if kv.source == "log":
+        lines.append((Span("≈ sizes from llama.cpp's log", "dim"),))
+    return Drawing("KV CACHE", tuple(lines[:height]))
+
+
+def explain(state: Snapshot) -> str:
+    """What the figures are, with the counts that went into them."""
+    kv = state.kv
+    if kv is None:
+        return ""
+    layers = " + ".join(_formula(cache) for cache in kv.caches)
+    return (
+        "Each layer keeps one key (K) and one value (V) for every token, so that decode need "
+        "not compute them again: bytes = layers × cells × (K + V of a cell). Here "
+        f"{layers} = {size(kv.bytes_allocated)}.\n"
+        "Used are the cells that hold a token; llama.cpp reserves all cells when it loads."
+    )
+
+
+def bytes_used(kv: KvState) -> str:
+    """Bytes in use and allocated, of all caches."""
+    return used_of(kv.bytes_used, kv.bytes_allocated)
+
+
+def _halves(cache: KvCacheState, width: int) -> list[Line]:
+    """K and V of one cache: type, bytes in use and allocated."""
+    lines: list[Line] = []
+    for name, type_name, allocated in (
+        ("K", cache.type_k, cache.k_bytes),
+        ("V", cache.type_v, cache.v_bytes),
+    ):
+        used = bytes_in_use(cache.cells_used, cache.cells, allocated)
+        left = (Span(f"{name} {type_name:<5}"),)
+        lines.append(spread(left, (Span(used_of(used, allocated), "dim"),), width))
+    return lines
+
+
+def _one_of_several(cache: KvCacheState) -> Line:
+    about = "" if cache.cells_used_exact else "≈"
+    return (
+        Span(f"{KINDS.get(cache.kind, cache.kind):<7}"),
+        Span(
+            f"{about}{cache.cells_used:,}/{cache.cells:,} × {cache.layers} layers "
+            f"{size(cache.k_bytes + cache.v_bytes)} {cache.type_k}/{cache.type_v}",
+            "dim",
+        ),
+    )
+
+
+def _formula(cache: KvCacheState) -> str:
+    per_cell = (cache.k_bytes + cache.v_bytes) // max(1, cache.cells * cache.layers)
+    return f"{count(cache.layers)} × {count(cache.cells)} × {count(per_cell)} B"

@@ -1,0 +1,44 @@
+"""The log: what llama.cpp says, which never reaches the terminal by itself."""
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Footer, Log
+
+from backend.session import Session
+from tui.text import harmless
+
+REFRESH_S = 0.5
+
+
+class LogScreen(Screen[None]):
+    """The session's log, the newest line last."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,ctrl+l,q", "dismiss", "back", key_display="esc", id="log.back"),
+    ]
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self._shown = 0
+
+    def compose(self) -> ComposeResult:
+        """The log and the keys."""
+        log = Log(id="log")
+        log.border_title = "llama.cpp's log"
+        yield log
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Follow the log."""
+        self._follow()
+        self.set_interval(REFRESH_S, self._follow)
+
+    def _follow(self) -> None:
+        new = self._session.log_since(self._shown)
+        self._shown = self._session.log_total
+        if new:
+            self.query_one(Log).write_lines([harmless(line) for line in new])

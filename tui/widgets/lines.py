@@ -1,0 +1,49 @@
+"""A widget that shows drawn lines and repaints only those that changed."""
+
+from typing import ClassVar, get_args
+
+from rich.segment import Segment
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui.panels.drawing import BLANK, Line, Role
+
+
+class Lines(Widget):
+    """Lines of spans; each role's style is the component class `lines--ROLE`."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{role}" for role in get_args(Role)}
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
+        super().__init__(id=id)
+        self._lines: tuple[Line, ...] = ()
+
+    def show_lines(self, lines: tuple[Line, ...]) -> None:
+        """Show lines; what is as it was is not painted again."""
+        before, self._lines = self._lines, lines
+        if before == lines:
+            return
+        count = max(len(before), len(lines))
+        changed = [
+            Region(0, y, self.size.width, 1)
+            for y in range(min(count, self.size.height))
+            if _at(before, y) != _at(lines, y)
+        ]
+        if changed:
+            self.refresh(*changed)
+
+    def render_line(self, y: int) -> Strip:
+        """One line of the widget."""
+        width = self.size.width
+        strip = Strip(
+            [
+                Segment(span.text, self.get_component_rich_style(f"lines--{span.role}"))
+                for span in _at(self._lines, y)
+            ]
+        )
+        return strip.adjust_cell_length(width, self.rich_style)
+
+
+def _at(lines: tuple[Line, ...], y: int) -> Line:
+    return lines[y] if y < len(lines) else BLANK

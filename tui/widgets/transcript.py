@@ -1,0 +1,243 @@
+"""The conversation: a scrolling view of lines in which only what is seen is painted.
+
+Entries are laid out once per width; a chat of any length costs the same while an answer grows.
+Old entries are laid out from the newest back, in slices between other work.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from time import perf_counter
+
+from rich.style import Style
+from textual.events import Resize
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+
+from tui.widgets.entries import Entry, LiveAnswer, Look
+from tui.widgets.markdown import MarkdownLines
+
+SLICE_S = 0.012
+"""Longest time that laying out old entries holds the window."""
+
+ROLES = (
+    "you",
+    "model",
+    "thinking",
+    "figures",
+    "notice",
+    "fault",
+    "prefill",
+    "decode",
+    "reused",
+    "heading",
+    "code",
+    "link",
+    "rule",
+)
+
+
+class Transcript(ScrollView, can_focus=False):
+    """Entries one under the other, the newest in view until the user scrolls up."""
+
+    ALLOW_SELECT = True
+    COMPONENT_CLASSES = {f"transcript--{role}" for role in ROLES}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        super().__init__(id="transcript")
+        self._entries: list[Entry] = []
+        self._first = 0
+        self._starts: list[int] = []
+        self._look: Look | None = None
+        self._width = 0
+
+    # ------------------------------------------------------------------------- contents
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """All entries, oldest first."""
+        return self._entries
+
+    @property
+    def follows(self) -> bool:
+        """Whether the newest line is in view."""
+        return self.scroll_offset.y >= self.max_scroll_y
+
+    def show(self, entries: Sequence[Entry]) -> None:
+        """Show these entries, from the newest."""
+        self._entries = list(entries)
+        self._lay_out_again(follow=True)
+
+    def append(self, entry: Entry) -> None:
+        """Add an entry and go to it."""
+        self._entries.append(entry)
+        if self._look is not None:
+            entry.layout(self._look, self._width)
+            self._starts.append(self._laid_out_height())
+        self._resized(follow=True)
+
+    def replace_last(self, entries: Sequence[Entry]) -> None:
+        """Put other entries in the place of the last one."""
+        follow = self.follows
+        self._entries.pop()
+        if self._starts:
+            self._starts.pop()
+        self._first = min(self._first, len(self._entries))
+        for entry in entries:
+            self._entries.append(entry)
+            if self._look is not None:
+                entry.layout(self._look, self._width)
+                self._starts.append(self._laid_out_height())
+        self._resized(follow=follow)
+
+    def grow(self, thinking: Sequence[str], answer: Sequence[str]) -> None:
+        """Let the answer that is coming grow to these pieces."""
+        last = self._entries[-1] if self._entries else None
+        if not isinstance(last, LiveAnswer):
+            return
+        follow = self.follows
+        if last.grow(thinking, answer):
+            self._resized(follow=follow)
+
+    # --------------------------------------------------------------------------- layout
+
+    def on_resize(self, event: Resize) -> None:
+        """Lay everything out for a new width."""
+        del event
+        width = self.scrollable_content_region.width
+        if width != self._width or self._look is None:
+            self._width = width
+            self._look = self._look or self._make_look()
+            self._lay_out_again(follow=self.follows)
+
+    def restyle(self) -> None:
+        """Draw everything in the theme of the moment."""
+        self._look = self._make_look()
+        self._lay_out_again(follow=self.follows)
+
+    def _make_look(self) -> Look:
+        styles = {role: self.get_component_rich_style(f"transcript--{role}") for role in ROLES}
+        code = styles["code"]
+        ground = code.bgcolor.name if code.bgcolor is not None else "default"
+        plain_code = Style(color=code.color, bgcolor=code.bgcolor)
+        markdown = {f"markdown.h{level}": styles["heading"] for level in range(1, 7)}
+        markdown |= {
+            "markdown.code": plain_code,
+            "markdown.link": styles["link"],
+            "markdown.link_url": styles["figures"],
+            "markdown.hr": styles["rule"],
+            "markdown.block_quote": styles["thinking"],
+            "markdown.item.bullet": styles["link"],
+            "markdown.item.number": styles["link"],
+            "markdown.table.border": styles["rule"],
+            "markdown.table.header": styles["heading"],
+        }
+        code_theme = "github-dark" if self.app.current_theme.dark else "xcode"
+        return Look(MarkdownLines(markdown, code_theme, ground), styles)
+
+    def _lay_out_again(self, *, follow: bool) -> None:
+        """Lay out what can be seen at once and the older entries later."""
+        self._first = len(self._entries)
+        self._starts = []
+        if self._look is None or self._width <= 0:
+            return
+        self._lay_out_older(until_height=3 * max(1, self.size.height))
+        self._resized(follow=follow)
+
+    def _lay_out_older(self, *, until_height: int = 0) -> int:
+        """Lay out entries before the first that is, for a slice of time; how many lines."""
+        assert self._look is not None
+        end = perf_counter() + SLICE_S
+        fresh: list[Entry] = []
+        lines = 0
+        while self._first > 0 and (lines < until_height or perf_counter() < end):
+            self._first -= 1
+            entry = self._entries[self._first]
+            entry.layout(self._look, self._width)
+            fresh.append(entry)
+            lines += entry.height
+        starts: list[int] = []
+        at = 0
+        for entry in reversed(fresh):
+            starts.append(at)
+            at += entry.height
+        self._starts = starts + [start + lines for start in self._starts]
+        if self._first > 0:
+            self.set_timer(SLICE_S, self._more_of_the_past)
+        return lines
+
+    def _more_of_the_past(self) -> None:
+        """Lay out a further slice, keeping the view where it is."""
+        if self._look is None or not self._first:
+            return
+        follow = self.follows
+        added = self._lay_out_older()
+        self._resized(follow=follow)
+        if not follow:
+            self.scroll_to(y=self.scroll_offset.y + added, animate=False, force=True)
+
+    def _laid_out_height(self) -> int:
+        """Lines of the entries that have a start."""
+        if not self._starts:
+            return 0
+        last = self._entries[self._first + len(self._starts) - 1]
+        return self._starts[-1] + last.height
+
+    def _resized(self, *, follow: bool) -> None:
+        """Tell the scroll bars of a new height, and paint."""
+        size = Size(self._width, self._laid_out_height())
+        if size != self.virtual_size:
+            self.virtual_size = size
+        if follow:
+            self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
+        self.refresh()
+
+    # -------------------------------------------------------------------------- painting
+
+    def render_line(self, y: int) -> Strip:
+        """One line of what is in view."""
+        at = y + self.scroll_offset.y
+        width = self.size.width
+        index = bisect_right(self._starts, at) - 1
+        style = self.rich_style
+        if index < 0:
+            return Strip.blank(width, style)
+        entry = self._entries[self._first + index]
+        row = at - self._starts[index]
+        if row >= entry.height:
+            return Strip.blank(width, style)
+        strip = entry.line(row).apply_style(style).adjust_cell_length(width, style)
+        selection = self.text_selection
+        if selection is not None:
+            strip = self._with_selection(strip, selection, at)
+        return strip.apply_offsets(0, at)
+
+    def _with_selection(self, strip: Strip, selection: Selection, at: int) -> Strip:
+        span = selection.get_span(at)
+        if span is None:
+            return strip
+        start, end = span
+        end = strip.cell_length if end < 0 else end
+        style = self.screen.get_component_rich_style("screen--selection")
+        before, chosen, after = strip.divide([start, end, strip.cell_length])
+        return Strip.join([before, chosen.apply_style(style), after])
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The text that is selected with the mouse."""
+        rows = [
+            entry.line(row).text.rstrip()
+            for entry in self._entries[self._first :]
+            for row in range(entry.height)
+        ]
+        return selection.extract("\n".join(rows)), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Paint the selection."""
+        del selection
+        self.refresh()
+
+    def scroll_pages(self, pages: float) -> None:
+        """Scroll by pages; up is negative."""
+        lines = round(pages * max(1, self.size.height - 1))
+        self.scroll_to(y=self.scroll_offset.y + lines, animate=False, force=True)
