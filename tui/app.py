@@ -9,6 +9,7 @@ from textual.theme import Theme
 
 from backend.session import Session
 from tui.commands import COMMANDS
+from tui.keys import let_alt_digits_through
 from tui.screens.chat import ChatScreen
 
 PHASESCOPE = Theme(
@@ -43,6 +44,7 @@ class PhasescopeApp(App[None]):
     ENABLE_COMMAND_PALETTE = True
 
     def __init__(self, session: Session) -> None:
+        let_alt_digits_through()
         super().__init__()
         self._session = session
         self.register_theme(PHASESCOPE)

@@ -11,7 +11,7 @@ import msgspec
 from backend.local.process import LocalEngine
 from backend.metrics.record import TurnRecord
 from backend.paths import log_dir
-from backend.protocol import EngineReady, LoadFailed, TokenBatch, TurnEnded
+from backend.protocol import EngineExited, EngineReady, LoadFailed, TokenBatch, TurnEnded
 from backend.session import ModelChoice, Script, Session, SessionError, Update
 from backend.turns import (
     DropCache,
@@ -132,21 +132,21 @@ class _Run:
             try:
                 self._ask(entry)
             except SessionError as error:
-                raise click.ClickException(str(error)) from error
+                self._session.fail_turn(str(error))
             return self._answer()
         self._arrange(entry)
         return None
 
     def _ask(self, entry: UserTurn | Regenerate) -> None:
         session = self._session
-        match entry:
-            case Regenerate():
-                session.regenerate()
-            case UserTurn(edit=int(index)):
-                session.edit(index, entry.user)
-            case UserTurn():
-                script = Script(entry.cancel_after_tokens, entry.cancel_at_prompt_token)
-                session.send(entry.user, script)
+        if isinstance(entry, Regenerate):
+            session.regenerate()
+            return
+        script = Script(entry.cancel_after_tokens, entry.cancel_at_prompt_token)
+        if entry.edit is None:
+            session.send(entry.user, script)
+        else:
+            session.edit(entry.edit, entry.user, script)
 
     def _arrange(
         self, entry: SystemChange | NewChat | DropCache | ModelChange | SettingsChange
@@ -160,7 +160,9 @@ class _Run:
                 session.new_chat()
             case DropCache():
                 self._until_loaded()
-                session.drop_cache()
+                # Without a model there is no cache; the turns that follow say why.
+                if session.live.ready is not None:
+                    session.drop_cache()
             case ModelChange():
                 path = str(Path(entry.model).expanduser().absolute())
                 self._load(session.chosen_model._replace(path=path))
@@ -196,7 +198,7 @@ class _Run:
                     self._loading = False
                     for warning in warnings:
                         click.echo(f"phasescope: {harmless(warning)}", err=True)
-                case LoadFailed():
+                case LoadFailed() | EngineExited():
                     self._loading = False
                 case TokenBatch() | TurnEnded() if not self._as_json:
                     self._print_text()

@@ -34,7 +34,7 @@ from tui.widgets.header import Header
 from tui.widgets.strip import FiguresStrip
 from tui.widgets.transcript import Transcript
 
-TICKS_PER_SECOND = 5
+TICKS_PER_SECOND = 4
 """How often the window wakes: each time it takes a core from a decode thread."""
 
 WIDE = 110

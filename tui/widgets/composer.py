@@ -45,6 +45,8 @@ class Composer(TextArea):
             highlight_cursor_line=False,
             compact=True,
         )
+        # A blinking cursor wakes the window, and takes a core from decode, twice a second.
+        self.cursor_blink = False
         self._sent: list[str] = []
         self._place = 0
         self._draft = ""
@@ -71,8 +73,8 @@ class Composer(TextArea):
         return Text(harmless(self.document.get_line(line_index)), end="", no_wrap=True)
 
     async def _on_key(self, event: Key) -> None:
-        """Leave Enter to the bindings."""
-        if event.key == "enter":
+        """Leave Enter and Alt with a key to the bindings; both would be typed otherwise."""
+        if event.key == "enter" or event.key.startswith("alt+"):
             event.prevent_default()
             return
         await super()._on_key(event)

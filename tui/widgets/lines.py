@@ -3,6 +3,7 @@
 from typing import ClassVar, get_args
 
 from rich.segment import Segment
+from rich.style import Style
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
@@ -18,6 +19,20 @@ class Lines(Widget):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)
         self._lines: tuple[Line, ...] = ()
+        self._role_styles: dict[Role, Style] = {}
+
+    def notify_style_update(self) -> None:
+        """Forget the styles that lines were drawn in."""
+        super().notify_style_update()
+        self._role_styles = {}
+
+    def _style(self, role: Role) -> Style:
+        """The style of a role, computed once per theme: Textual resolves it from all ancestors."""
+        style = self._role_styles.get(role)
+        if style is None:
+            style = self.get_component_rich_style(f"lines--{role}")
+            self._role_styles[role] = style
+        return style
 
     def show_lines(self, lines: tuple[Line, ...]) -> None:
         """Show lines; what is as it was is not painted again."""
@@ -36,13 +51,8 @@ class Lines(Widget):
     def render_line(self, y: int) -> Strip:
         """One line of the widget."""
         width = self.size.width
-        strip = Strip(
-            [
-                Segment(span.text, self.get_component_rich_style(f"lines--{span.role}"))
-                for span in _at(self._lines, y)
-            ]
-        )
-        return strip.adjust_cell_length(width, self.rich_style)
+        strip = Strip([Segment(text, self._style(role)) for text, role in _at(self._lines, y)])
+        return strip.adjust_cell_length(width, self._style("plain"))
 
 
 def _at(lines: tuple[Line, ...], y: int) -> Line:

@@ -51,6 +51,13 @@ class Transcript(ScrollView, can_focus=False):
         self._starts: list[int] = []
         self._look: Look | None = None
         self._width = 0
+        self._follows = True
+        self._base: Style | None = None
+
+    def notify_style_update(self) -> None:
+        """Forget the style that all lines stand on."""
+        super().notify_style_update()
+        self._base = None
 
     # ------------------------------------------------------------------------- contents
 
@@ -61,13 +68,19 @@ class Transcript(ScrollView, can_focus=False):
 
     @property
     def follows(self) -> bool:
-        """Whether the newest line is in view."""
-        return self.scroll_offset.y >= self.max_scroll_y
+        """Whether the newest line is in view, and stays in view as lines come."""
+        return self._follows
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Follow the newest line while it is in view."""
+        super().watch_scroll_y(old_value, new_value)
+        self._follows = round(new_value) >= self.max_scroll_y
 
     def show(self, entries: Sequence[Entry]) -> None:
         """Show these entries, from the newest."""
         self._entries = list(entries)
-        self._lay_out_again(follow=True)
+        self._follows = True
+        self._lay_out_again()
 
     def append(self, entry: Entry) -> None:
         """Add an entry and go to it."""
@@ -75,11 +88,11 @@ class Transcript(ScrollView, can_focus=False):
         if self._look is not None:
             entry.layout(self._look, self._width)
             self._starts.append(self._laid_out_height())
-        self._resized(follow=True)
+        self._follows = True
+        self._resized()
 
     def replace_last(self, entries: Sequence[Entry]) -> None:
         """Put other entries in the place of the last one."""
-        follow = self.follows
         self._entries.pop()
         if self._starts:
             self._starts.pop()
@@ -89,16 +102,15 @@ class Transcript(ScrollView, can_focus=False):
             if self._look is not None:
                 entry.layout(self._look, self._width)
                 self._starts.append(self._laid_out_height())
-        self._resized(follow=follow)
+        self._resized()
 
     def grow(self, thinking: Sequence[str], answer: Sequence[str]) -> None:
         """Let the answer that is coming grow to these pieces."""
         last = self._entries[-1] if self._entries else None
         if not isinstance(last, LiveAnswer):
             return
-        follow = self.follows
         if last.grow(thinking, answer):
-            self._resized(follow=follow)
+            self._resized()
 
     # --------------------------------------------------------------------------- layout
 
@@ -109,12 +121,14 @@ class Transcript(ScrollView, can_focus=False):
         if width != self._width or self._look is None:
             self._width = width
             self._look = self._look or self._make_look()
-            self._lay_out_again(follow=self.follows)
+            self._lay_out_again()
+        elif self._follows:
+            self._resized()
 
     def restyle(self) -> None:
         """Draw everything in the theme of the moment."""
         self._look = self._make_look()
-        self._lay_out_again(follow=self.follows)
+        self._lay_out_again()
 
     def _make_look(self) -> Look:
         styles = {role: self.get_component_rich_style(f"transcript--{role}") for role in ROLES}
@@ -136,14 +150,14 @@ class Transcript(ScrollView, can_focus=False):
         code_theme = "github-dark" if self.app.current_theme.dark else "xcode"
         return Look(MarkdownLines(markdown, code_theme, ground), styles)
 
-    def _lay_out_again(self, *, follow: bool) -> None:
+    def _lay_out_again(self) -> None:
         """Lay out what can be seen at once and the older entries later."""
         self._first = len(self._entries)
         self._starts = []
         if self._look is None or self._width <= 0:
             return
         self._lay_out_older(until_height=3 * max(1, self.size.height))
-        self._resized(follow=follow)
+        self._resized()
 
     def _lay_out_older(self, *, until_height: int = 0) -> int:
         """Lay out entries before the first that is, for a slice of time; how many lines."""
@@ -171,10 +185,9 @@ class Transcript(ScrollView, can_focus=False):
         """Lay out a further slice, keeping the view where it is."""
         if self._look is None or not self._first:
             return
-        follow = self.follows
         added = self._lay_out_older()
-        self._resized(follow=follow)
-        if not follow:
+        self._resized()
+        if not self._follows:
             self.scroll_to(y=self.scroll_offset.y + added, animate=False, force=True)
 
     def _laid_out_height(self) -> int:
@@ -184,12 +197,17 @@ class Transcript(ScrollView, can_focus=False):
         last = self._entries[self._first + len(self._starts) - 1]
         return self._starts[-1] + last.height
 
-    def _resized(self, *, follow: bool) -> None:
-        """Tell the scroll bars of a new height, and paint."""
+    def _resized(self) -> None:
+        """Tell the scroll bar of a new height, and paint.
+
+        The size is set without the layout of the whole screen that Textual would do: nothing
+        but the scroll bar depends on it.
+        """
         size = Size(self._width, self._laid_out_height())
         if size != self.virtual_size:
-            self.virtual_size = size
-        if follow:
+            self.set_reactive(Transcript.virtual_size, size)
+            self.vertical_scrollbar.window_virtual_size = size.height
+        if self._follows:
             self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
         self.refresh()
 
@@ -200,7 +218,9 @@ class Transcript(ScrollView, can_focus=False):
         at = y + self.scroll_offset.y
         width = self.size.width
         index = bisect_right(self._starts, at) - 1
-        style = self.rich_style
+        if self._base is None:
+            self._base = self.rich_style
+        style = self._base
         if index < 0:
             return Strip.blank(width, style)
         entry = self._entries[self._first + index]
