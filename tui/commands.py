@@ -56,8 +56,8 @@ COMMANDS = (
     ),
     Command(
         "use_chatml",
-        "f6",
-        "F6",
+        "f8",
+        "F8",
         "Use the ChatML template",
         "For a model whose file has no chat template.",
         "use ChatML",

@@ -31,11 +31,12 @@ def milliseconds(value: float | None) -> str:
     """A duration: `40 µs`, `8.4 ms`, `132 ms`, `2.41 s`."""
     if value is None:
         return DASH
-    if value < 0.1:
+    # The bounds are those of the rounded figure, so that 999.6 ms are not "1000 ms".
+    if value < 0.0995:
         return f"{value * 1000:.0f} µs"
-    if value < 10:
+    if value < 9.95:
         return f"{value:.1f} ms"
-    if value < 1000:
+    if value < 999.5:
         return f"{value:.0f} ms"
     return f"{value / 1000:.2f} s"
 
@@ -44,9 +45,9 @@ def rate(value: float | None) -> str:
     """Tokens per second: `8.42/s`, `118.4/s`, `1,204/s`."""
     if value is None:
         return f"{DASH}/s"
-    if value < 10:
+    if value < 9.995:
         return f"{value:.2f}/s"
-    return f"{value:.1f}/s" if value < 1000 else f"{value:,.0f}/s"
+    return f"{value:.1f}/s" if value < 999.95 else f"{value:,.0f}/s"
 
 
 def count(value: int | None) -> str:
@@ -56,7 +57,7 @@ def count(value: int | None) -> str:
 
 def used_of(used: int, total: int) -> str:
     """Bytes in use of bytes there are, in the unit of the whole: `14.1/90.0 MiB`."""
-    scale = GIB if total >= GIB else MIB if total >= MIB else KIB
+    scale = GIB if total >= 1023.95 * MIB else MIB if total >= 1023.95 * KIB else KIB
     digits = 2 if scale == GIB else 1
     return f"{used / scale:.{digits}f}/{size(total)}"
 
@@ -65,6 +66,6 @@ def size(value: int | None) -> str:
     """Bytes in binary units: `23.0 KiB`, `90.0 MiB`, `1.91 GiB`."""
     if value is None:
         return DASH
-    if value < MIB:
+    if value < 1023.95 * KIB:
         return f"{value / KIB:.1f} KiB"
-    return f"{value / MIB:.1f} MiB" if value < GIB else f"{value / GIB:.2f} GiB"
+    return f"{value / MIB:.1f} MiB" if value < 1023.95 * MIB else f"{value / GIB:.2f} GiB"

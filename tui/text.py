@@ -2,8 +2,11 @@
 
 import re
 
-_NOT_SHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""C0 controls except tab and newline, DEL, C1, and what reorders or breaks a line."""
+_NOT_SHOWN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""C0 controls except tab and newline, DEL, C1, what reorders or breaks a line, and lone surrogates,
+which no terminal takes."""
 
 
 def harmless(text: str) -> str:

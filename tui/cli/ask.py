@@ -213,7 +213,8 @@ class _Run:
         text = "".join(trace.raw[self._shown :])
         self._shown = len(trace.raw)
         # A terminal must not obey what a model says; a file gets it as it is.
-        click.echo(harmless(text) if sys.stdout.isatty() else text, nl=False)
+        # (`color` keeps click from taking escape sequences out of it.)
+        click.echo(harmless(text) if sys.stdout.isatty() else text, nl=False, color=True)
 
     def _print_end(self, record: TurnRecord) -> None:
         if self._as_json:

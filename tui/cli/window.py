@@ -11,7 +11,7 @@ from backend.local.process import LocalEngine
 from backend.paths import database_path, log_dir
 from backend.recording import Recorder, RecordingError, read_recording
 from backend.replay import ReplayEngine
-from backend.session import Session
+from backend.session import LAST_MODEL, Session
 from tui.cli.options import (
     EngineOptions,
     SamplingOptions,
@@ -64,8 +64,7 @@ def open_window(options: WindowOptions, recorder: Recorder | None = None) -> Non
     """Open the chat on the model that the options name."""
     try:
         history = History(database_path())
-        choice = model_choice(options, history.setting("last_model"))
-        history.set_setting("last_model", choice.path)
+        choice = model_choice(options, history.setting(LAST_MODEL))
     except (HistoryError, OSError) as error:
         raise click.ClickException(str(error)) from error
     _run(

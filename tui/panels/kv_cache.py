@@ -73,7 +73,7 @@ def _one_of_several(cache: KvCacheState) -> Line:
     return (
         Span(f"{KINDS.get(cache.kind, cache.kind):<7}"),
         Span(
-            f"{about}{cache.cells_used:,}/{cache.cells:,} × {cache.layers} layers "
+            f"{about}{cache.cells_used:,}/{cache.cells:,} ×{cache.layers} "
             f"{size(cache.k_bytes + cache.v_bytes)} {cache.type_k}/{cache.type_v}",
             "dim",
         ),

@@ -132,6 +132,7 @@ def _all_turns(state: Snapshot) -> list[_Turn]:
     turns = [
         _Turn(bar.turn, (bar.cache_n or 0, bar.prompt_n or 0, bar.predicted_n))
         for bar in state.bars
+        if bar.cache_n is not None
     ]
     if state.turn is not None and state.phase != "idle":
         turns.append(_Turn(state.turn, (state.cache_n or 0, state.prefill_done, state.predicted_n)))

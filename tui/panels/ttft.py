@@ -9,6 +9,9 @@ BIG_FROM = (30, 12)
 
 LABEL = 9
 
+NOTABLE = 1.05
+"""Ratio from which one turn is called faster or slower than another."""
+
 
 def draw(state: Snapshot, width: int, height: int) -> Drawing:
     """The panel for a state, in `width` × `height` cells."""
@@ -24,7 +27,9 @@ def draw(state: Snapshot, width: int, height: int) -> Drawing:
         if counting:
             lines.append((*figure, Span(" …", "dim")))
         else:
-            lines.append(spread(figure, _against(state, value), width))
+            against = _against(state, value)
+            beside = spread(figure, against, width)
+            lines += [beside] if beside != figure or not against else [figure, against]
     parts = _parts(state, value)
     rows = height - len(lines)
     if parts and value:
@@ -49,11 +54,13 @@ def explain(state: Snapshot) -> str:
 def _against(state: Snapshot, value: float | None) -> Line:
     """This turn against the one before."""
     before = state.previous.ttft_ms if state.previous is not None else None
-    if before is None or not value:
+    if not before or not value:
         return ()
-    if value <= before:
-        return (Span(f"{before / value:.1f}× < {milliseconds(before)} before", "dim"),)
-    return (Span(f"{value / before:.1f}× > {milliseconds(before)} before", "dim"),)
+    ratio = max(value, before) / min(value, before)
+    words = f"was {milliseconds(before)}"
+    if ratio >= NOTABLE:
+        words += f" · {ratio:.1f}× {'faster' if value < before else 'slower'}"
+    return (Span(words, "dim"),)
 
 
 def _parts(state: Snapshot, value: float | None) -> list[tuple[str, Role, float]]:

@@ -69,7 +69,7 @@ class ChatScreen(Screen[None]):
                 yield FiguresStrip(id="strip")
                 yield Composer()
             yield Dashboard()
-        yield Footer(compact=True, show_command_palette=False)
+        yield Footer(compact=True)
 
     def on_mount(self) -> None:
         """Start when the window can be seen."""

@@ -82,8 +82,7 @@ class Conversation:
     def refused(self, reason: str, *, message_taken_back: bool) -> None:
         """The turn was not answered in part; its message, if new, goes back to the composer."""
         entries = list(self._transcript.entries)
-        notices = [entry for entry in entries if isinstance(entry, NoticeEntry)]
-        said = bool(notices) and notices[-1].text == reason
+        said = self._just_said(reason)
         for index in range(len(entries) - 1, -1, -1):
             if isinstance(entries[index], LiveAnswer):
                 del entries[index]
@@ -96,7 +95,9 @@ class Conversation:
         self._transcript.show(entries)
 
     def notice(self, text: str, details: Sequence[str] = (), *, fault: bool = False) -> None:
-        """Say something; an answer that is coming stays the last entry."""
+        """Say something, once; an answer that is coming stays the last entry."""
+        if self._just_said(text):
+            return
         entry = NoticeEntry(text, details, fault=fault)
         last = self._last()
         if isinstance(last, LiveAnswer):
@@ -115,7 +116,7 @@ class Conversation:
     def load_failed(self, event: LoadFailed) -> None:
         """A model could not be loaded."""
         way_on = (
-            "F6 goes on with the ChatML template; --chat-template-file FILE names another."
+            "F8 goes on with the ChatML template; --chat-template-file FILE names another."
             if event.need_template
             else "F5 tries again."
         )
@@ -131,6 +132,11 @@ class Conversation:
             ),
             fault=True,
         )
+
+    def _just_said(self, text: str) -> bool:
+        """Whether a notice says so already, before or after the message that is on its way."""
+        newest = self._transcript.entries[-3:]
+        return any(isinstance(entry, NoticeEntry) and entry.text == text for entry in newest)
 
     def _last(self) -> Entry | None:
         entries = self._transcript.entries

@@ -63,6 +63,8 @@ class _Heading(Heading):
 class _Rule(HorizontalRule):
     """A thin line."""
 
+    new_line = True
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Rule(style=console.get_style("markdown.hr"), characters="─")
 

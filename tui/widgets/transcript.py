@@ -21,6 +21,9 @@ from tui.widgets.markdown import MarkdownLines
 SLICE_S = 0.012
 """Longest time that laying out old entries holds the window."""
 
+MARGIN = 1
+"""Cells between the text and the scroll bar."""
+
 ROLES = (
     "you",
     "model",
@@ -117,7 +120,7 @@ class Transcript(ScrollView, can_focus=False):
     def on_resize(self, event: Resize) -> None:
         """Lay everything out for a new width."""
         del event
-        width = self.scrollable_content_region.width
+        width = self.scrollable_content_region.width - MARGIN
         if width != self._width or self._look is None:
             self._width = width
             self._look = self._look or self._make_look()

@@ -1,0 +1,301 @@
+"""The chat screen: what the user does, and what the session's events do to it."""
+
+from pathlib import Path
+
+from backend.history import History
+from backend.protocol import (
+    DropCacheRequest,
+    EngineExited,
+    Event,
+    LoadFailed,
+    LoadRequest,
+    TurnAccepted,
+    TurnEnded,
+    TurnRequest,
+)
+from backend.session import ModelChoice, Session
+from tests.fake_engine import MS, ScriptedEngine, ready, turn_events
+from tests.tui.window import NARROW, Scripted, ready_window, screen_text, until
+from tui.app import PhasescopeApp
+from tui.screens.help import HelpScreen
+from tui.screens.log import LogScreen
+from tui.widgets.composer import Composer
+
+
+def failed(turn: int, detail: str, kind: str) -> list[Event]:
+    """A turn that the engine refuses."""
+    return [
+        TurnAccepted(turn, 0),
+        TurnEnded(
+            turn=turn,
+            t_ns=MS,
+            reason="error",
+            detail=detail,
+            kind=kind,  # type: ignore[arg-type]
+            prompt_ns=None,
+            decode_ns=None,
+            decode_sample_ns=None,
+            prompt_done=None,
+            kv=None,
+        ),
+    ]
+
+
+def hello(request: TurnRequest) -> list[Event]:
+    """An answer of two tokens."""
+    return turn_events(request.turn, token_s=[0.5, 0.6], pieces=["Hello ", "there."])
+
+
+def unfinished(request: TurnRequest) -> list[Event]:
+    """An answer that does not end."""
+    return hello(request)[:-1]
+
+
+async def test_a_message_is_answered_with_its_figures() -> None:
+    window = Scripted(hello)
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        await pilot.press(*"Hi")
+        await pilot.press("enter")
+        await until(pilot, lambda: window.said() == [("you", "Hi"), ("model", "Hello there.")])
+        assert window.composer.text == ""
+        screen = screen_text(pilot)
+        assert "ttft 500 ms" in screen
+        assert "decode 2 @ 10.0/s" in screen
+        assert "Scripted-1B" in screen
+
+
+async def test_enter_twice_leaves_one_message_in_flight_and_keeps_the_other() -> None:
+    window = Scripted(unfinished)
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        await pilot.press(*"one", "enter", *"two", "enter")
+        await pilot.pause()
+        assert window.composer.text == "two"
+        assert window.said() == [("you", "one"), ("live", "Hello there.")]
+        turns = [r for r in window.engine.requests if isinstance(r, TurnRequest)]
+        assert len(turns) == 1
+
+
+async def test_a_blank_message_is_not_sent() -> None:
+    window = Scripted()
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        await pilot.press("space", "enter")
+        assert not window.session.busy
+        assert window.said() == []
+
+
+async def test_an_answer_grows_while_it_comes_and_is_then_whole() -> None:
+    window = Scripted(unfinished)
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        await pilot.press(*"Hi", "enter")
+        await until(pilot, lambda: window.said()[-1] == ("live", "Hello there."))
+        assert "now 10.0/s" in screen_text(pilot)
+        window.engine.push(hello(TurnRequest(1, "", "", (), None, ""))[-1])  # type: ignore[arg-type]
+        await until(pilot, lambda: window.said()[-1] == ("model", "Hello there."))
+
+
+async def test_a_refused_message_returns_to_the_composer() -> None:
+    window = Scripted(lambda r: failed(r.turn, "the prompt has 9,000 tokens", "prompt_too_long"))
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        await pilot.press(*"much", "enter")
+        await until(pilot, lambda: window.composer.text == "much")
+        assert window.said() == []
+        assert window.notices()[-1] == "the prompt has 9,000 tokens"
+
+
+async def test_what_was_typed_meanwhile_follows_the_refused_message() -> None:
+    window = Scripted(lambda request: [TurnAccepted(request.turn, 0)])
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        await pilot.press(*"first", "enter", *"second")
+        window.engine.push(failed(1, "no", "template")[-1])
+        await until(pilot, lambda: window.composer.text == "first\nsecond")
+
+
+async def test_rerun_replaces_the_answer_and_keeps_the_old_one_in_the_tree() -> None:
+    window = Scripted(hello)
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        await pilot.press(*"Hi", "enter")
+        await until(pilot, lambda: window.said()[-1][0] == "model")
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: not window.session.busy)
+        await until(pilot, lambda: window.said()[-1][0] == "model")
+        assert window.said() == [("you", "Hi"), ("model", "Hello there.")]
+        assert window.session.snapshot().turn == 2
+
+
+async def test_a_new_chat_is_empty() -> None:
+    window = Scripted(hello)
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        await pilot.press(*"Hi", "enter")
+        await until(pilot, lambda: window.said()[-1:] == [("model", "Hello there.")])
+        before = window.session.chat.id
+        await pilot.press("ctrl+n")
+        await until(pilot, lambda: window.said() == [])
+        assert window.session.chat.id != before
+        assert window.session.snapshot().turn is None
+
+
+async def test_earlier_messages_come_back_with_the_arrow_keys() -> None:
+    window = Scripted(hello)
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        for text in ("one", "two"):
+            await pilot.press(*text, "enter")
+            await until(pilot, lambda: not window.session.busy)
+        await pilot.press(*"draft", "up")
+        assert window.composer.text == "two"
+        await pilot.press("up")
+        assert window.composer.text == "one"
+        await pilot.press("down", "down")
+        assert window.composer.text == "draft"
+
+
+async def test_a_message_of_several_lines_is_one_message() -> None:
+    window = Scripted(hello)
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        await pilot.press("a", "ctrl+j", "b", "enter")
+        await until(pilot, lambda: window.said()[:1] == [("you", "a\nb")])
+
+
+async def test_a_dead_engine_costs_the_answer_and_is_started_again() -> None:
+    window = Scripted(unfinished)
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        await pilot.press(*"Hi", "enter")
+        await until(pilot, lambda: window.session.busy)
+        window.engine.running = False
+        window.engine.push(EngineExited(False, "the engine was killed", ("last line of the log",)))
+        await until(pilot, lambda: not window.session.busy)
+        assert "the engine was killed" in window.notices()
+        assert window.said() == [("you", "Hi"), ("model", "Hello there.")]
+        assert "last line of the log" in screen_text(pilot)
+        await pilot.press("f5")
+        await until(pilot, lambda: len(window.engines) == 2)
+        await until(pilot, lambda: window.session.snapshot().engine == "ready")
+
+
+async def test_a_model_without_a_template_gets_chatml_when_the_user_says_so() -> None:
+    def on_load(request: LoadRequest) -> list[Event]:
+        if request.chat_template is None:
+            return [LoadFailed("the file has no chat template", need_template=True)]
+        return [ready()]
+
+    window = Scripted(hello, on_load)
+    async with window.run() as pilot:
+        await until(pilot, lambda: "the file has no chat template" in window.notices())
+        await pilot.press("f8")
+        await until(pilot, lambda: window.session.live.ready is not None)
+        loads = [r for r in window.engine.requests if isinstance(r, LoadRequest)]
+        assert [load.chat_template is None for load in loads] == [True, False]
+
+
+async def test_dropping_the_cache_is_asked_of_the_engine() -> None:
+    window = Scripted()
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        window.screen.action_drop_cache()
+        assert isinstance(window.engine.requests[-1], DropCacheRequest)
+
+
+async def test_a_store_that_fails_is_named_and_the_chat_goes_on(tmp_path: Path) -> None:
+    history = History(tmp_path / "chats.db")
+    engine = ScriptedEngine(hello)
+    session = Session(lambda: engine, ModelChoice("/m.gguf"), history=history)
+    window = Scripted()
+    window.session, window.app = session, PhasescopeApp(session)
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        history.close()
+        await pilot.press(*"Hi", "enter")
+        await until(pilot, lambda: window.said()[-1:] == [("model", "Hello there.")])
+        assert any("cannot be used" in notice for notice in window.notices())
+        assert "not stored" in screen_text(pilot)
+
+
+async def test_esc_stops_the_answer() -> None:
+    window = Scripted(unfinished)
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        await pilot.press(*"Hi", "enter")
+        await until(pilot, lambda: window.session.busy)
+        await pilot.press("escape")
+        assert [type(r).__name__ for r in window.engine.requests][-1] == "CancelRequest"
+
+
+async def test_model_text_is_never_markup_nor_a_terminal_command() -> None:
+    pieces = ["[red]not red[/] ", "\x1b]52;c;aGk=\x07", "\x1b[2J", "\x9b31m <b>html</b>"]
+    window = Scripted(lambda r: turn_events(r.turn, token_s=[0.1, 0.2, 0.3, 0.4], pieces=pieces))
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        await pilot.press(*"Hi", "enter")
+        await until(pilot, lambda: window.said()[-1:] == [("model", "".join(pieces))])
+        screen = screen_text(pilot)
+        assert "[red]not red[/]" in screen
+        assert "<b>html</b>" in screen
+        assert not any((ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 for c in screen)
+
+
+async def test_pasted_control_characters_are_shown_as_pictures_and_sent_raw() -> None:
+    window = Scripted(hello)
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        window.composer.insert("a\x1b[2Jb")
+        await pilot.pause()
+        assert "a␛[2Jb" in screen_text(pilot)
+        await pilot.press("enter")
+        await until(pilot, lambda: window.said()[:1] == [("you", "a\x1b[2Jb")])
+
+
+async def test_panels_open_in_the_place_of_the_chat_and_typing_goes_on() -> None:
+    for size in ((120, 36), NARROW, (60, 16)):
+        window = Scripted(hello)
+        async with window.run(size) as pilot:
+            await ready_window(pilot, window)
+            await pilot.press("alt+2", *"Hi")
+            await until(pilot, lambda: "TTFT" in screen_text(pilot))
+            assert window.composer.text == "Hi"
+            assert window.app.focused is window.composer
+            assert "TOKENS/S" not in screen_text(pilot)
+            await pilot.press("escape")
+            await until(pilot, lambda: "loaded in" in screen_text(pilot))
+
+
+async def test_alt_digits_of_a_plain_terminal_arrive_as_keys() -> None:
+    from textual._xterm_parser import XTermParser  # noqa: PLC0415
+    from textual.events import Key  # noqa: PLC0415
+
+    Scripted()
+    keys = [e.key for e in XTermParser().feed("\x1b3\x1b5x") if isinstance(e, Key)]
+    assert keys == ["alt+3", "alt+5", "x"]
+
+
+async def test_log_and_help_open_and_close() -> None:
+    window = Scripted()
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        for key, screen in (("ctrl+l", LogScreen), ("f1", HelpScreen)):
+            await pilot.press(key)
+            await until(pilot, lambda screen=screen: isinstance(window.app.screen, screen))  # type: ignore[misc]
+            await pilot.press("escape")
+            await until(pilot, lambda: window.app.screen is window.screen)
+            assert isinstance(window.app.focused, Composer)
+
+
+async def test_any_size_of_terminal_is_survived() -> None:
+    window = Scripted(hello)
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        await pilot.press(*"Hi", "enter")
+        for size in ((1, 1), (20, 5), (60, 16), (80, 24), (110, 30), (200, 50), (1, 1), (120, 36)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+        await until(pilot, lambda: "Hello there." in screen_text(pilot))
+        assert "PHASES · turn 1" in screen_text(pilot)

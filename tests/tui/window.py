@@ -1,0 +1,128 @@
+"""The window under test: driven by a pilot, fed by a scripted engine or a recorded session."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from time import monotonic
+
+from textual.pilot import Pilot
+
+from backend.engine import Engine
+from backend.protocol import Event, LoadRequest, TurnRequest
+from backend.recording import Line, Recording, read_recording
+from backend.replay import ReplayEngine
+from backend.session import ModelChoice, Session
+from tests.fake_engine import ScriptedEngine, ready, turn_events
+from tui.app import PhasescopeApp
+from tui.screens.chat import ChatScreen
+from tui.widgets.composer import Composer
+from tui.widgets.entries import AnswerEntry, Entry, LiveAnswer, NoticeEntry, UserEntry
+from tui.widgets.transcript import Transcript
+
+RECORDED = read_recording(Path(__file__).with_name("session.jsonl"))
+"""A session with the starter model: three turns, the second and third reuse what was there."""
+
+WIDE = (120, 36)
+NARROW = (80, 24)
+
+PATIENCE_S = 10.0
+
+
+def recorded_until(stop: Callable[[Event], bool]) -> Recording:
+    """The recorded session up to and with the first event that `stop` holds for."""
+    lines: list[Line] = []
+    for line in RECORDED.lines:
+        lines.append(line)
+        if stop(line.event):
+            break
+    return Recording(RECORDED.header, tuple(lines))
+
+
+def replay_app(recording: Recording = RECORDED) -> PhasescopeApp:
+    """The window on a recording, all at once."""
+    return PhasescopeApp(Session(lambda: ReplayEngine(recording, 0), None))
+
+
+class Scripted:
+    """The window on scripted engines: each start of an engine takes the next one.
+
+    Args:
+        answers: The events of each turn's answer; None: a short one.
+        on_load: The events that answer a load.
+    """
+
+    def __init__(
+        self,
+        answers: Callable[[TurnRequest], list[Event]] | None = None,
+        on_load: Callable[[LoadRequest], list[Event]] = lambda _request: [ready()],
+    ) -> None:
+        self.engines: list[ScriptedEngine] = []
+        self._answers = answers or (lambda request: turn_events(request.turn, token_s=[0.5, 0.6]))
+        self._on_load = on_load
+        self.session = Session(self._engine, ModelChoice("/models/scripted-1b.Q4_1.gguf"))
+        self.app = PhasescopeApp(self.session)
+
+    def _engine(self) -> Engine:
+        self.engines.append(ScriptedEngine(self._answers, self._on_load))
+        return self.engines[-1]
+
+    @property
+    def engine(self) -> ScriptedEngine:
+        """The newest engine."""
+        return self.engines[-1]
+
+    def run(self, size: tuple[int, int] = WIDE) -> AbstractAsyncContextManager[Pilot[None]]:
+        """The window in a terminal of a size."""
+        return self.app.run_test(size=size)
+
+    @property
+    def screen(self) -> ChatScreen:
+        """The chat."""
+        screen = self.app.screen_stack[0]
+        assert isinstance(screen, ChatScreen)
+        return screen
+
+    @property
+    def composer(self) -> Composer:
+        """Where messages are written."""
+        return self.screen.query_one(Composer)
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """What stands in the transcript."""
+        return self.screen.query_one(Transcript).entries
+
+    def notices(self) -> list[str]:
+        """The notices' texts."""
+        return [entry.text for entry in self.entries if isinstance(entry, NoticeEntry)]
+
+    def said(self) -> list[tuple[str, str]]:
+        """Who said what."""
+        names = {UserEntry: "you", AnswerEntry: "model", LiveAnswer: "live"}
+        return [
+            (names[type(entry)], entry.text)
+            for entry in self.entries
+            if not isinstance(entry, NoticeEntry)
+        ]
+
+
+async def until(pilot: Pilot[None], predicate: Callable[[], bool]) -> None:
+    """Let the window run until something holds."""
+    end = monotonic() + PATIENCE_S
+    while not predicate():
+        assert monotonic() < end, "the window never came to it"
+        await pilot.pause()
+        await asyncio.sleep(0.02)
+
+
+async def ready_window(pilot: Pilot[None], window: Scripted) -> None:
+    """Let the model be loaded."""
+    await until(pilot, lambda: window.session.live.ready is not None)
+    await until(pilot, lambda: any("loaded in" in notice for notice in window.notices()))
+
+
+def screen_text(pilot: Pilot[None]) -> str:
+    """The screen's characters, a line a row."""
+    strips = pilot.app.screen._compositor.render_strips(pilot.app.size)
+    return "\n".join(strip.text for strip in strips)
