@@ -48,6 +48,16 @@ def test_three_turns(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
     assert snap_compare(replay_app(), terminal_size=size, run_before=settle)
 
 
+def test_the_picture_of_the_readme(snap_compare: SnapCompare) -> None:
+    batches = iter(range(10_000))
+
+    def stop(event: Event) -> bool:
+        return isinstance(event, TokenBatch) and event.turn == 2 and next(batches) == 6
+
+    app = replay_app(recorded_until(stop))
+    assert snap_compare(app, terminal_size=(124, 34), run_before=settle)
+
+
 def test_in_prefill(snap_compare: SnapCompare) -> None:
     app = replay_app(in_turn(2, PrefillProgress))
     assert snap_compare(app, terminal_size=WIDE, run_before=settle)
