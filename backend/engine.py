@@ -9,6 +9,10 @@ class EngineError(Exception):
     """An engine could not be started or reached; the text is one clear sentence."""
 
 
+class RequestError(EngineError):
+    """A request cannot be sent as it is; the engine itself is well."""
+
+
 class Engine(Protocol):
     """Takes requests and gives a stream of events.
 

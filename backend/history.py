@@ -4,11 +4,12 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic, sleep
 from typing import NamedTuple
 
 import msgspec
 
-from backend.chat.tree import Chat, Node
+from backend.chat.tree import Chat, Node, well_formed
 from backend.metrics.record import TurnRecord
 
 SCHEMA_VERSION = 1
@@ -77,31 +78,61 @@ class History:
         self._path = path
         try:
             self._db = sqlite3.connect(path, isolation_level=None, timeout=BUSY_MS / 1000)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            self._db.execute("PRAGMA foreign_keys = ON")
-            self._upgrade()
         except sqlite3.Error as error:
             raise self._error(error) from error
+        try:
+            self._open()
+        except sqlite3.Error as error:
+            self._db.close()
+            raise self._error(error) from error
+        except HistoryError:
+            self._db.close()
+            raise
 
-    def _upgrade(self) -> None:
-        """Make the tables of a new store; refuse one of a later version."""
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        if version > SCHEMA_VERSION:
+    def _open(self) -> None:
+        """Make the tables of a new store; refuse one of a later version.
+
+        All of it under one lock, because another copy of the program may do the same now.
+        """
+        self._write_ahead()
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        self._db.execute("PRAGMA foreign_keys = ON")
+        if self._version() == 0:
+            self._db.execute("BEGIN IMMEDIATE")
+            if self._version() == 0:
+                for statement in SCHEMA.split(";")[:-1]:
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            self._db.execute("COMMIT")
+        if self._version() > SCHEMA_VERSION:
             raise HistoryError(
                 f"{self._path} was written by a newer phasescope; update this one to read it"
             )
-        if version == 0:
-            self._db.executescript(
-                f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
-            )
+
+    def _write_ahead(self) -> None:
+        """Let readers never wait. SQLite does not wait itself where another copy does this now."""
+        end = monotonic() + BUSY_MS / 1000
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                # The low byte is the kind, whatever the circumstances.
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > end:
+                    raise
+                sleep(0.01)
+            else:
+                return
+
+    def _version(self) -> int:
+        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
 
     def _error(self, error: sqlite3.Error) -> HistoryError:
         return HistoryError(f"the chats in {self._path} cannot be used: {error}")
 
     def _write(self, sql: str, values: Sequence[object]) -> None:
+        storable = [well_formed(value) if isinstance(value, str) else value for value in values]
         try:
-            self._db.execute(sql, values)
+            self._db.execute(sql, storable)
         except sqlite3.Error as error:
             raise self._error(error) from error
 
@@ -179,11 +210,13 @@ class History:
         if row is None:
             raise HistoryError(f"there is no chat {chat_id}")
         chat = Chat(chat_id, system=row[1])
+        # A disk that was full for a while may have swallowed a message that others follow.
+        known = {node[0] for node in nodes}
         for node_id, parent, role, content, token_ids, lead, turn_id, state in nodes:
             chat.put(
                 Node(
                     id=node_id,
-                    parent=parent,
+                    parent=parent if parent in known else None,
                     role=role,
                     content=content,
                     token_ids=unpack_ids(token_ids),
@@ -192,7 +225,9 @@ class History:
                     state=state,
                 )
             )
-        chat.title, chat.leaf = row[0], row[2]
+        chat.title = row[0]
+        if row[2] is None or row[2] in known:
+            chat.leaf = row[2]
         return chat
 
     def records(self, chat_id: str) -> list[TurnRecord]:
@@ -203,7 +238,10 @@ class History:
             ).fetchall()
         except sqlite3.Error as error:
             raise self._error(error) from error
-        return [msgspec.json.decode(text, type=TurnRecord) for (text,) in rows]
+        try:
+            return [msgspec.json.decode(text, type=TurnRecord) for (text,) in rows]
+        except msgspec.DecodeError as error:
+            raise HistoryError(f"a turn record in {self._path} is damaged: {error}") from error
 
     def prompt_ids(self, turn_id: str) -> tuple[int, ...]:
         """The tokens of a turn's prompt.

@@ -1,6 +1,7 @@
 """What the machine is and does: cores, memory, load and power."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import Literal
@@ -8,6 +9,9 @@ from typing import Literal
 import psutil
 
 from backend.protocol import WindowSample
+
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUP = Path("/proc/self/cgroup")
 
 
 def usable_cores() -> int:
@@ -88,21 +92,50 @@ def _rss(pid: int | None) -> int | None:
         return None
 
 
-def _cgroup_cpu_quota() -> float | None:
-    """CPUs that the control group may use (cgroup v2 `cpu.max`); None without a limit."""
+def _control_groups() -> list[Path]:
+    """Folders of this process's control group and of all above it (cgroup v2)."""
     try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        lines = OWN_CGROUP.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
-        return None
-    return None if quota == "max" else int(quota) / int(period)
+        lines = []
+    own = next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "")
+    folder = CGROUPS / own.strip("/")
+    return [folder, *(above for above in folder.parents if above.is_relative_to(CGROUPS))]
+
+
+def _cgroup_cpu_quota() -> float | None:
+    """CPUs that the control groups allow (`cpu.max`); None without a limit."""
+    quotas: list[float] = []
+    for folder in _control_groups():
+        with suppress(OSError, ValueError):
+            quota, period = folder.joinpath("cpu.max").read_text(encoding="ascii").split()
+            if quota != "max":
+                quotas.append(int(quota) / int(period))
+    return min(quotas, default=None)
 
 
 def _cgroup_memory_left() -> int | None:
-    """Bytes below the control group's limit (cgroup v2); None without a limit."""
-    root = Path("/sys/fs/cgroup")
-    try:
-        limit = root.joinpath("memory.max").read_text(encoding="ascii").strip()
-        used = root.joinpath("memory.current").read_text(encoding="ascii").strip()
-    except OSError:
-        return None
-    return None if limit == "max" else max(0, int(limit) - int(used))
+    """Bytes below the control groups' limits; None without a limit.
+
+    Cached files count as free, as they do in the system's own figure: a model that was only read
+    before must not stand in the way of its being loaded.
+    """
+    left: list[int] = []
+    for folder in _control_groups():
+        with suppress(OSError, ValueError):
+            limit = folder.joinpath("memory.max").read_text(encoding="ascii").strip()
+            if limit != "max":
+                used = int(folder.joinpath("memory.current").read_text(encoding="ascii"))
+                left.append(max(0, int(limit) - max(0, used - _cached_bytes(folder))))
+    return min(left, default=None)
+
+
+def _cached_bytes(folder: Path) -> int:
+    """Bytes of a control group that are cached files (`memory.stat`)."""
+    cached = 0
+    with suppress(OSError, ValueError):
+        for line in folder.joinpath("memory.stat").read_text(encoding="ascii").splitlines():
+            name, value = line.split()
+            if name in ("active_file", "inactive_file"):
+                cached += int(value)
+    return cached

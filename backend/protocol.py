@@ -95,6 +95,7 @@ class TurnRequest(Message, frozen=True):
         chat_id: The chat it belongs to; a KV cache filled by another chat is named as such.
         messages: The conversation, oldest first, ending in a user's message.
         started_at: Wall-clock time of sending, ISO 8601 with offset.
+        continues: An earlier turn of the chat, on any branch, reached a model's cache.
         cancel_after_tokens: Stop by itself after so many sampled tokens (scripted cancelling).
         cancel_at_prompt_token: Stop by itself once prefill has come so far (scripted cancelling).
     """
@@ -105,6 +106,7 @@ class TurnRequest(Message, frozen=True):
     messages: tuple[ChatMessage, ...]
     sampling: SamplingSettings
     started_at: str
+    continues: bool = False
     cancel_after_tokens: int | None = None
     cancel_at_prompt_token: int | None = None
 

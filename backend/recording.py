@@ -5,6 +5,7 @@ the event. What a program did not live to write is missing at the end; a last li
 is left out when read.
 """
 
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from time import perf_counter_ns
@@ -18,6 +19,12 @@ FORMAT = 1
 
 class RecordingError(Exception):
     """A file is no recording, or cannot be written; the text is one sentence."""
+
+
+class Version(msgspec.Struct, frozen=True):
+    """What the first line has in every version of the format."""
+
+    phasescope_recording: int
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -87,8 +94,9 @@ class Recorder:
             raise RecordingError(f"{self._path} cannot be written: {error.strerror}") from error
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file; what a full disk did not take is lost."""
+        with suppress(OSError):
+            self._file.close()
 
 
 def read_recording(path: Path) -> Recording:
@@ -103,20 +111,20 @@ def read_recording(path: Path) -> Recording:
         raise RecordingError(f"{path} cannot be read: {error.strerror}") from error
     first, *rest = data.split(b"\n")
     try:
+        version = msgspec.json.decode(first, type=Version).phasescope_recording
+        if version != FORMAT:
+            raise RecordingError(
+                f"{path} has recording format {version}; this phasescope reads {FORMAT}"
+            )
         header = msgspec.json.decode(first, type=Header)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise RecordingError(f"{path} is not a phasescope recording") from error
-    if header.phasescope_recording != FORMAT:
-        raise RecordingError(
-            f"{path} has recording format {header.phasescope_recording}; this phasescope reads "
-            f"{FORMAT}"
-        )
     decoder = msgspec.json.Decoder(Line)
     lines: list[Line] = []
     # After a whole file's last newline comes nothing; after a cut one, the start of a line.
     for number, line in enumerate(rest[:-1], start=2):
         try:
             lines.append(decoder.decode(line))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise RecordingError(f"{path}, line {number}: {error}") from error
     return Recording(header, tuple(lines))

@@ -9,15 +9,15 @@ import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from time import monotonic
+from time import monotonic, perf_counter_ns
 from typing import NamedTuple
 from uuid import uuid4
 
 import msgspec
 
 from backend.chat.chatml import CHATML
-from backend.chat.tree import Chat, ChatError, Node
-from backend.engine import Engine, EngineError
+from backend.chat.tree import Chat, ChatError, Node, well_formed
+from backend.engine import Engine, EngineError, RequestError
 from backend.history import History, HistoryError
 from backend.machine import WindowSampler
 from backend.metrics.live import LiveFigures, Snapshot
@@ -53,6 +53,9 @@ SAVE_EVERY_S = 1.0
 
 SAMPLE_EVERY_S = 1.0
 """How often the machine and the window are sampled while a turn runs."""
+
+LAST_MODEL = "last_model"
+"""Setting in the store: path of the model that was loaded last."""
 
 REFUSED: tuple[ErrorKind, ...] = ("model", "template", "prompt_too_long")
 """Failures that give the message back to the user: it was never answered in part."""
@@ -122,21 +125,24 @@ class Session:
         self._engine: Engine | None = None
         self.model = model
         self.sampling = sampling or SamplingSettings()
-        self._system = system
+        self._system = None if system is None else well_formed(system)
         self._history = history
         self._recorder = recorder
         self.live = LiveFigures()
-        self.chat = chat or Chat(system=system)
+        self.chat = chat or Chat(system=self._system)
         self.storage_problem: str | None = None
         self._updates: list[Update] = []
         self._waiting: TurnRequest | None = None
         self._retried = False
+        self._loads = 0
         self._turn = 0
         self._question: str | None = None
+        self._leaf_before: str | None = None
         self._answer: Node | None = None
         self._saved_s = 0.0
         self._sampled_s = 0.0
         self._log: deque[str] = deque(maxlen=LOG_LINES_KEPT)
+        self._log_total = 0
         self._engine_pid: int | None = None
         self._sampler = WindowSampler()
         self._turn_sampler = WindowSampler()
@@ -170,9 +176,14 @@ class Session:
         return self.chat.title
 
     @property
-    def log_lines(self) -> Sequence[str]:
-        """llama.cpp's log, the newest line last."""
-        return self._log
+    def log_total(self) -> int:
+        """Lines of llama.cpp's log so far."""
+        return self._log_total
+
+    def log_since(self, seen: int) -> list[str]:
+        """The log's lines after the first `seen` ones, as far as they are kept."""
+        fresh = min(self._log_total - seen, len(self._log))
+        return list(self._log)[len(self._log) - fresh :]
 
     @property
     def busy(self) -> bool:
@@ -228,10 +239,9 @@ class Session:
     def _load(self, cause: LoadCause) -> None:
         choice = self.chosen_model
         try:
+            self._notice_death()
             if self._engine is None or not self._engine.alive:
-                if self._engine is not None:
-                    self._drain()
-                    self._engine.close()
+                self._loads = 0
                 self._engine = self._make_engine()
             self._engine.send(
                 LoadRequest(
@@ -242,6 +252,7 @@ class Session:
                     available_bytes=choice.available_bytes,
                 )
             )
+            self._loads += 1
         except EngineError as error:
             self._take(LoadFailed(str(error)))
 
@@ -260,26 +271,36 @@ class Session:
         if not text.strip():
             raise SessionError("the message is empty")
         self._must_be_free()
+        self._leaf_before = self.chat.leaf
         node = self.chat.add_user(text)
         self._save_message(node)
         self._question = node.id
-        self._request_turn(text, script or Script())
+        self._request_turn(node.content, script or Script())
 
-    def edit(self, index: int, text: str) -> None:
-        """Answer a changed user message (counted from 0) on a new branch.
+    def edit(self, index: int, text: str, script: Script | None = None) -> None:
+        """Answer a changed user message on a new branch.
+
+        Args:
+            index: Which user message, counted from 0.
+            text: What it says now.
+            script: Where the turn stops by itself.
 
         Raises:
-            SessionError: There is no such message, or an answer is still coming.
+            SessionError: It is blank, there is no such message, or an answer is still coming.
         """
+        if not text.strip():
+            raise SessionError("the message is empty")
         self._must_be_free()
+        before = self.chat.leaf
         try:
             node = self.chat.edit(index, text)
         except ChatError as error:
             raise SessionError(str(error)) from error
+        self._leaf_before = before
         self._save_message(node)
         self._question = node.id
         self._take(ChatOpened(self.chat.id, self.chat.title, self.chat.messages()[:-1]))
-        self._request_turn(text, Script())
+        self._request_turn(node.content, script or Script())
 
     def regenerate(self) -> None:
         """Answer the last message again, on a new branch.
@@ -288,12 +309,27 @@ class Session:
             SessionError: There is none, or an answer is still coming.
         """
         self._must_be_free()
+        before = self.chat.leaf
         try:
             self.chat.back_to_question()
         except ChatError as error:
             raise SessionError(str(error)) from error
+        self._leaf_before = before
         self._question = None
         self._request_turn(None, Script())
+
+    def fail_turn(self, detail: str) -> None:
+        """Note a turn that cannot be asked for, so that it has a record like any other.
+
+        Raises:
+            SessionError: An answer is still coming, or a recording is played back.
+        """
+        self._must_be_free()
+        self._question = None
+        self._leaf_before = self.chat.leaf
+        self._answer = None
+        self._take(TurnRequested(self._next_request(Script()), None))
+        self._end_turn_here("error", detail, "busy")
 
     def cancel(self) -> None:
         """Stop the answer, or the load, that is under way."""
@@ -301,7 +337,7 @@ class Session:
             self._end_turn_here("cancelled", "before the model was ready", None)
         elif self._engine is not None and not self.replaying:
             turn = self._turn if self.live.busy else None
-            if turn is not None or self.live.ready is None:
+            if turn is not None or self._loads or self.live.ready is None:
                 self._send_quietly(CancelRequest(turn))
 
     def new_chat(self) -> None:
@@ -330,7 +366,7 @@ class Session:
             SessionError: An answer is still coming, or a recording is played back.
         """
         self._must_be_free()
-        self.chat.system = text
+        self.chat.system = None if text is None else well_formed(text)
 
     def drop_cache(self) -> None:
         """Empty the KV cache, so that the next turn is cold.
@@ -347,6 +383,8 @@ class Session:
         """End the engine and close the files; what was not stored is stored now."""
         if self._engine is not None:
             self._drain()
+            if self.live.busy and not self.replaying:
+                self._end_turn_here("cancelled", "phasescope was closed", None)
             self._engine.close()
         if self._recorder is not None:
             self._recorder.close()
@@ -387,20 +425,27 @@ class Session:
         match event:
             case EngineStarted():
                 self._engine_pid = event.pid
-            case EngineReady():
-                self._send_waiting()
+            case EngineReady() if not self.replaying:
+                self._store(lambda history: history.set_setting(LAST_MODEL, event.model.path))
+                self._loads = max(0, self._loads - 1)
+                if not self._loads:
+                    self._send_waiting()
             case LoadFailed():
                 self._load_failed(event)
             case EngineExited():
                 self._engine_exited(event)
             case LogLines():
-                self._log.extend(event.lines)
+                self._add_log(event.lines)
             case PromptReady() | TokenBatch():
                 self._store_progress()
             case TurnEnded():
                 self._turn_ended(event, record)
             case _:
                 pass
+
+    def _add_log(self, lines: Sequence[str]) -> None:
+        self._log.extend(lines)
+        self._log_total += len(lines)
 
     def _record(self, event: Event) -> None:
         if self._recorder is None:
@@ -409,6 +454,7 @@ class Session:
             self._recorder.add(event)
         except RecordingError as error:
             self.storage_problem = str(error)
+            self._recorder.close()
             self._recorder = None
 
     def _sample_window(self) -> None:
@@ -426,28 +472,35 @@ class Session:
         if self.busy:
             raise SessionError("an answer is still coming; stop it first, or wait for its end")
 
-    def _request_turn(self, user_text: str | None, script: Script) -> None:
+    def _next_request(self, script: Script) -> TurnRequest:
+        """The next turn: all of the chat's branch, and a seed if none is set."""
         self._turn += 1
         sampling = self.sampling
         if sampling.seed is None and sampling.temp > 0:
             drawn = random.SystemRandom().randrange(1 << 32)
             sampling = msgspec.structs.replace(sampling, seed=drawn)
-        request = TurnRequest(
+        return TurnRequest(
             turn=self._turn,
             turn_id=uuid4().hex,
             chat_id=self.chat.id,
             messages=self.chat.messages(),
             sampling=sampling,
             started_at=datetime.now().astimezone().isoformat(timespec="milliseconds"),
+            continues=self.chat.reached_a_model,
             cancel_after_tokens=script.cancel_after_tokens,
             cancel_at_prompt_token=script.cancel_at_prompt_token,
         )
+
+    def _request_turn(self, user_text: str | None, script: Script) -> None:
+        request = self._next_request(script)
         self._answer = None
         self._turn_sampler.sample(None)
         self._notice_death()
         self._take(TurnRequested(request, user_text))
         self._waiting = request
         self._retried = False
+        if self._loads:
+            return
         if self.live.ready is not None:
             self._send_waiting()
         elif self._engine is None or not self._engine.alive or self.live.load_failed:
@@ -470,15 +523,19 @@ class Session:
         assert self._engine is not None
         try:
             self._engine.send(request)
+        except RequestError as error:
+            self._end_turn_here("error", str(error), "engine")
         except EngineError:
-            self._log.append("phasescope: the engine is gone; its end is on its way")
+            self._add_log(("phasescope: the engine is gone; its end is on its way",))
 
     def _load_failed(self, event: LoadFailed) -> None:
-        if self.live.busy and not self.replaying:
+        self._loads = max(0, self._loads - 1)
+        if self.live.busy and not self._loads and not self.replaying:
             self._end_turn_here("error", event.message, "model")
 
     def _engine_exited(self, event: EngineExited) -> None:
         self._engine_pid = None
+        self._loads = 0
         if not self.live.busy or self.replaying:
             return
         trace = self.live.trace
@@ -497,11 +554,10 @@ class Session:
     ) -> None:
         """End a turn of which the engine says nothing more."""
         self._waiting = None
-        assert self._engine is not None
         self._take(
             TurnEnded(
                 turn=self._turn,
-                t_ns=self._engine.now_ns(),
+                t_ns=self._engine.now_ns() if self._engine else perf_counter_ns(),
                 reason=reason,
                 detail=detail,
                 kind=kind,
@@ -517,16 +573,25 @@ class Session:
         trace = self.live.trace
         if self.replaying or trace is None or record is None:
             return
-        if event.reason == "error" and event.kind in REFUSED and self._question is not None:
-            question = self._question
+        question = self._question
+        refused = event.reason == "error" and event.kind in REFUSED
+        if refused and question is not None:
             self.chat.take_back(question)
             self._store(lambda history: history.remove_message(question))
         else:
             self._store_answer(trace, event)
+        if refused or (question is None and self._answer is None):
+            self._back_to_branch()
         self._question = None
         prompt_ids = trace.prompt.ids if trace.prompt else ()
         self._store(lambda history: history.save_chat(self.chat))
         self._store(lambda history: history.save_record(self.chat.id, record, prompt_ids))
+
+    def _back_to_branch(self) -> None:
+        """Go back to the branch that an edit or a new answer without result had left."""
+        if self.chat.leaf != self._leaf_before:
+            self.chat.leaf = self._leaf_before
+            self._take(ChatOpened(self.chat.id, self.chat.title, self.chat.messages()))
 
     # --------------------------------------------------------------------------- the store
 
@@ -542,7 +607,8 @@ class Session:
 
     def _store_answer(self, trace: TurnTrace, event: TurnEnded) -> None:
         ids = tuple(trace.token_ids[:-1] if event.reason == "eog" else trace.token_ids)
-        if ids:
+        # A question gets its answer even if that is empty: many templates want turns in pairs.
+        if ids or event.reason == "eog" or self._question is not None:
             self._put_answer(trace, ids, "whole")
 
     def _put_answer(self, trace: TurnTrace, ids: tuple[int, ...], state: str) -> None:

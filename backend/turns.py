@@ -1,11 +1,13 @@
 """Turns files: a conversation as a JSON array, driven without a window."""
 
+import codecs
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from backend.settings import EngineSettings, SamplingSettings
+from models.memory import CACHE_TYPES
 
 
 class TurnsError(Exception):
@@ -71,6 +73,33 @@ FLAGS: dict[str, type[Regenerate | DropCache | NewChat]] = {
 WITH_USER = {"user", "edit", "cancel_after_tokens", "cancel_at_prompt_token"}
 
 
+class Limits(NamedTuple):
+    """The least and the most that a number may be."""
+
+    least: int
+    most: int
+
+
+LARGEST = (1 << 31) - 1
+"""What llama.cpp's counts can hold."""
+
+LIMITS = {
+    "cancel_after_tokens": Limits(1, LARGEST),
+    "cancel_at_prompt_token": Limits(0, LARGEST),
+    "n_ctx": Limits(1, LARGEST),
+    "n_batch": Limits(1, LARGEST),
+    "n_ubatch": Limits(1, LARGEST),
+    "n_threads": Limits(1, LARGEST),
+    "n_threads_batch": Limits(1, LARGEST),
+    "n_gpu_layers": Limits(-1, LARGEST),
+    "top_k": Limits(0, LARGEST),
+    "top_p": Limits(0, 1),
+    "min_p": Limits(0, 1),
+    "seed": Limits(0, (1 << 32) - 1),
+    "max_tokens": Limits(1, LARGEST),
+}
+
+
 def read_turns(path: Path) -> list[Entry]:
     """Read a turns file and check it whole.
 
@@ -95,29 +124,54 @@ def parse_turns(data: bytes, name: str) -> list[Entry]:
         TurnsError: An entry is wrong.
     """
     try:
-        raw = msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
+        raw = msgspec.json.decode(data.removeprefix(codecs.BOM_UTF8))
+    except (msgspec.DecodeError, RecursionError) as error:
         raise TurnsError(f"{name} is not JSON: {error}") from error
     if not isinstance(raw, list):
         raise TurnsError(f"{name} must be a JSON array of turns")
     entries: list[Entry] = []
+    messages = 0
     for index, item in enumerate(raw):
         try:
-            entries.append(_entry(item))
+            entry = _entry(item)
+            messages = _messages_after(entry, messages)
         except (msgspec.ValidationError, ValueError) as error:
             raise TurnsError(f"{name}, entry {index}: {error}") from error
+        entries.append(entry)
     return entries
+
+
+def _messages_after(entry: Entry, before: int) -> int:
+    """User messages on the chat's branch after an entry, if all goes well.
+
+    Raises:
+        ValueError: The entry needs a message that cannot be there.
+    """
+    match entry:
+        case NewChat():
+            return 0
+        case Regenerate() if not before:
+            raise ValueError("there is no message to answer again")
+        case UserTurn(edit=int(index)):
+            if not 0 <= index < before:
+                raise ValueError(f"there is no user message {index}; the chat has {before} so far")
+            return index + 1
+        case UserTurn():
+            return before + 1
+        case _:
+            return before
 
 
 def _entry(item: object) -> Entry:
     if isinstance(item, str):
-        return UserTurn(item)
+        item = {"user": item}
     if not isinstance(item, dict) or not item:
         raise ValueError("must be a string or an object")
     keys = set(item)
     if "user" in keys:
-        _only(keys, WITH_USER)
-        return msgspec.convert(item, UserTurn)
+        return _user_turn(item, keys)
+    if keys <= WITH_USER:
+        raise ValueError(f'"{min(keys)}" has no "user" with the text of the message')
     flag = next((name for name in FLAGS if name in keys), None)
     if flag is not None:
         _only(keys, {flag})
@@ -128,12 +182,39 @@ def _entry(item: object) -> Entry:
         _only(keys, {"system"})
         return msgspec.convert(item, SystemChange)
     if "model" in keys:
-        _only(keys, {"model"})
-        return msgspec.convert(item, ModelChange)
+        return _model_change(item, keys)
     if "set" in keys:
         _only(keys, {"set"})
         return _settings(item["set"])
     raise ValueError(f"unknown keys {', '.join(sorted(map(repr, keys)))}")
+
+
+def _user_turn(item: dict[str, Any], keys: set[str]) -> UserTurn:
+    _only(keys, WITH_USER)
+    turn = msgspec.convert(item, UserTurn)
+    if not turn.user.strip():
+        raise ValueError("the message is empty")
+    _within_limits(item)
+    return turn
+
+
+def _model_change(item: dict[str, Any], keys: set[str]) -> ModelChange:
+    _only(keys, {"model"})
+    change = msgspec.convert(item, ModelChange)
+    if not change.model:
+        raise ValueError('"model" is empty')
+    return change
+
+
+def _within_limits(values: dict[str, Any]) -> None:
+    for name, limits in LIMITS.items():
+        value = values.get(name)
+        if value is None:
+            continue
+        if value < limits.least:
+            raise ValueError(f'"{name}" must be at least {limits.least}')
+        if value > limits.most:
+            raise ValueError(f'"{name}" must be at most {limits.most}')
 
 
 def _only(keys: set[str], allowed: set[str]) -> None:
@@ -155,6 +236,12 @@ def _settings(changes: object) -> SettingsChange:
     sampling = {name: value for name, value in changes.items() if name in sampling_names}
     checked_engine = msgspec.convert(engine, EngineSettings)
     checked_sampling = msgspec.convert(sampling, SamplingSettings)
+    _within_limits(changes)
+    if checked_sampling.repeat_penalty <= 0:
+        raise ValueError('"repeat_penalty" must be more than 0')
+    for cache_type in (checked_engine.type_k, checked_engine.type_v):
+        if cache_type not in CACHE_TYPES:
+            raise ValueError(f"{cache_type} is no cache type; there are {', '.join(CACHE_TYPES)}")
     return SettingsChange(
         {name: getattr(checked_engine, name) for name in engine},
         {name: getattr(checked_sampling, name) for name in sampling},

@@ -9,6 +9,9 @@ from backend.protocol import Event, Request
 
 LENGTH = struct.Struct("<I")
 
+LONGEST = 1 << 30
+"""Bytes of the longest message; a length beyond it is no length but nonsense."""
+
 M = TypeVar("M")
 
 
@@ -34,19 +37,31 @@ class MessageReader(Generic[M]):
         Raises:
             WireError: The body is not a message of the protocol.
         """
-        head = self._stream.read(LENGTH.size)
-        if len(head) < LENGTH.size:
+        head = self._exactly(LENGTH.size)
+        if head is None:
             return None
         (length,) = LENGTH.unpack(head)
-        body = self._stream.read(length)
-        if len(body) < length:
+        if length > LONGEST:
+            raise WireError(f"a message of {length} bytes is longer than any of the protocol")
+        body = self._exactly(length)
+        if body is None:
             return None
         try:
             return self._decoder.decode(body)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise WireError(
                 f"a message of {length} bytes is not of the protocol: {error}"
             ) from error
+
+    def _exactly(self, size: int) -> bytes | None:
+        """So many bytes, in as many reads as that takes; None where the stream ends before."""
+        data = self._stream.read(size)
+        while len(data) < size:
+            more = self._stream.read(size - len(data))
+            if not more:
+                return None
+            data += more
+        return data
 
 
 class MessageWriter:
@@ -61,8 +76,21 @@ class MessageWriter:
 
         Raises:
             OSError: The other end is gone.
+            WireError: The message is too long, or something in it cannot be encoded.
         """
-        body = self._encoder.encode(message)
+        try:
+            body = self._encoder.encode(message)
+        except UnicodeEncodeError as error:
+            raise WireError(
+                f"a {type(message).__name__} holds text that is not Unicode, such as a file name "
+                "in another encoding"
+            ) from error
+        except OverflowError as error:
+            raise WireError(
+                f"a {type(message).__name__} holds a number that is too large"
+            ) from error
+        if len(body) > LONGEST:
+            raise WireError(f"a {type(message).__name__} of {len(body):,} bytes is too long")
         self._stream.write(LENGTH.pack(len(body)) + body)
         self._stream.flush()
 

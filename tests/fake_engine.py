@@ -7,12 +7,15 @@ from backend.engine import EngineError
 from backend.protocol import (
     CacheOutcome,
     ContextFacts,
+    EngineExited,
     EngineFacts,
     EngineReady,
     EngineStarted,
+    ErrorKind,
     Event,
     KvCacheState,
     KvState,
+    LoadFailed,
     LoadRequest,
     ModelFacts,
     PrefillTiming,
@@ -101,6 +104,30 @@ def started() -> EngineStarted:
     return EngineStarted(pid=1, engine=ENGINE, devices=("CPU",), gpu_offload=False)
 
 
+def load_failed(message: str = "no such model") -> LoadFailed:
+    """A model that cannot be used."""
+    return LoadFailed(message)
+
+
+def failed(turn: int, kind: ErrorKind, detail: str = "it does not work") -> list[Event]:
+    """A turn that is accepted and refused before its prompt is planned."""
+    return [
+        TurnAccepted(turn, 0),
+        TurnEnded(
+            turn=turn,
+            t_ns=MS,
+            reason="error",
+            detail=detail,
+            kind=kind,
+            prompt_ns=0,
+            decode_ns=0,
+            decode_sample_ns=0,
+            prompt_done=0,
+            kv=kv(0),
+        ),
+    ]
+
+
 def turn_events(
     turn: int,
     *,
@@ -186,6 +213,10 @@ class ScriptedEngine:
     Args:
         answers: Called with each turn's request; the events of its answer.
         on_load: Events that answer a load.
+
+    Attributes:
+        requests: All that was sent to it.
+        mute: It takes requests and answers none.
     """
 
     def __init__(
@@ -196,6 +227,7 @@ class ScriptedEngine:
         self.requests: list[Request] = []
         self.clock_ns = 0
         self.running = True
+        self.mute = False
         self._answers = answers
         self._on_load = on_load
         self._events: deque[Event] = deque([started()])
@@ -204,6 +236,16 @@ class ScriptedEngine:
     def alive(self) -> bool:
         """Whether it takes requests."""
         return self.running
+
+    @property
+    def turns(self) -> list[TurnRequest]:
+        """The turns that were sent to it."""
+        return [request for request in self.requests if isinstance(request, TurnRequest)]
+
+    @property
+    def loads(self) -> list[LoadRequest]:
+        """The loads that were sent to it."""
+        return [request for request in self.requests if isinstance(request, LoadRequest)]
 
     def now_ns(self) -> int:
         """A clock that stands until it is set."""
@@ -218,6 +260,8 @@ class ScriptedEngine:
         if not self.running:
             raise EngineError("the engine is not running")
         self.requests.append(request)
+        if self.mute:
+            return
         if isinstance(request, LoadRequest):
             self._events.extend(self._on_load(request))
         elif isinstance(request, TurnRequest):
@@ -234,6 +278,13 @@ class ScriptedEngine:
         del timeout
         return self._events.popleft() if self._events else None
 
-    def close(self) -> None:
-        """Take no more requests."""
+    def die(self, message: str = "the engine crashed (SIGSEGV)") -> None:
+        """End as a child does that crashes: no more requests, and a last word."""
         self.running = False
+        self.push(EngineExited(expected=False, message=message, log_tail=("last line",)))
+
+    def close(self) -> None:
+        """Take no more requests, and say so as a child does that was told to end."""
+        if self.running:
+            self.running = False
+            self.push(EngineExited(expected=True, message="the engine ended"))

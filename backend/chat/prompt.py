@@ -173,7 +173,8 @@ class PromptBuilder:
         """Find one answer behind its lead; None if the template rewrote it."""
         for lead in _leads(message.lead):
             for fit in self._fits(message):
-                found = text.find(lead + fit.text, cursor)
+                # The lead may be the end of the message before, which the cursor has passed.
+                found = text.find(lead + fit.text, max(0, cursor - len(lead)))
                 if found >= 0:
                     start = found + len(lead)
                     return _Answer(start, start + len(fit.text), fit.ids)

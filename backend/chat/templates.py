@@ -9,17 +9,33 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from jinja2 import TemplateError, nodes
+from jinja2 import TemplateError, nodes, pass_context
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from models.errors import printable
 
 MOST_CHARACTERS = 50_000_000
 """Longest text that `*` may make inside a template."""
 
 LARGEST_POWER = 1_000
 """Largest operand of `**` inside a template."""
+
+
+_FAILURES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What Python raises when a template computes nonsense, or too much."""
 
 
 class ChatTemplateError(Exception):
@@ -36,8 +52,17 @@ class _GenerationTag(Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
+@pass_context
+def _unchanged(_context: Context, value: object) -> object:
+    """Output as it is; that it needs the context keeps Jinja from computing output beforehand."""
+    return value
+
+
 class _Environment(ImmutableSandboxedEnvironment):
-    """The sandbox, with multiplication and powers bounded."""
+    """The sandbox, with multiplication and powers bounded.
+
+    Nothing is computed when a template is compiled, because only rendering is watched.
+    """
 
     intercepted_binops = frozenset({"*", "**"})
 
@@ -65,7 +90,11 @@ class ChatTemplate:
 
     def __init__(self, source: str, *, bos_text: str, eos_text: str) -> None:
         environment = _Environment(
-            trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, _GenerationTag]
+            trim_blocks=True,
+            lstrip_blocks=True,
+            extensions=[loopcontrols, _GenerationTag],
+            optimized=False,
+            finalize=_unchanged,
         )
         environment.filters["tojson"] = _to_json
         environment.globals["raise_exception"] = _raise
@@ -74,8 +103,10 @@ class ChatTemplate:
         self._tokens = {"bos_token": bos_text, "eos_token": eos_text}
         try:
             self._template = environment.from_string(source)
-        except TemplateError as error:
-            raise ChatTemplateError(f"the chat template is not valid Jinja: {error}") from error
+        except (TemplateError, *_FAILURES) as error:
+            raise ChatTemplateError(
+                f"the chat template is not valid Jinja: {_text(error)}"
+            ) from error
 
     def render(self, messages: Sequence[Mapping[str, str]]) -> str:
         """The conversation as the model's prompt, ending where the answer begins.
@@ -90,11 +121,19 @@ class ChatTemplate:
                 **self._tokens,
             )
         except TemplateError as error:
-            raise ChatTemplateError(f"the chat template raised: {error}") from error
-        except (TypeError, ValueError, LookupError, ArithmeticError, RecursionError) as error:
-            raise ChatTemplateError(
-                f"the chat template failed: {type(error).__name__}: {error}"
-            ) from error
+            raise ChatTemplateError(f"the chat template raised: {_text(error)}") from error
+        except _FAILURES as error:
+            raise ChatTemplateError(f"the chat template failed: {_name_and_text(error)}") from error
+
+
+def _text(error: Exception) -> str:
+    """An error's text on one line; it is the template's, so it may hold anything."""
+    return printable(" ".join(str(error).split()))
+
+
+def _name_and_text(error: Exception) -> str:
+    """What is known of an error; some, as when memory ran out, have no text."""
+    return ": ".join(filter(None, (type(error).__name__, _text(error))))
 
 
 def _raise(message: str) -> None:

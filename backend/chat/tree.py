@@ -56,6 +56,11 @@ class Chat:
     def __len__(self) -> int:
         return len(self._nodes)
 
+    @property
+    def reached_a_model(self) -> bool:
+        """Whether an answer on any branch had a prompt: a model's cache held some of the chat."""
+        return any(node.lead for node in self._nodes.values())
+
     def node(self, node_id: str) -> Node:
         """A message by its id."""
         return self._nodes[node_id]
@@ -80,12 +85,15 @@ class Chat:
 
     def add_user(self, text: str) -> Node:
         """A user's message after the last message."""
-        return self.put(Node(id=uuid4().hex, parent=self.leaf, role="user", content=text))
+        content = well_formed(text)
+        return self.put(Node(id=uuid4().hex, parent=self.leaf, role="user", content=content))
 
     def take_back(self, node_id: str) -> None:
         """Go back before a message that has no answer and remove it."""
         node = self._nodes.pop(node_id)
         self.leaf = node.parent
+        if not self._nodes:
+            self.title = ""
 
     def edit(self, index: int, text: str) -> Node:
         """A new branch with user message `index` (from 0, on this branch) replaced.
@@ -118,6 +126,11 @@ class Chat:
         return head + tuple(
             ChatMessage(node.role, node.content, node.token_ids, node.lead) for node in self.path()
         )
+
+
+def well_formed(text: str) -> str:
+    """Text without lone surrogates, which no file or pipe takes; pairs become their character."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def title_of(text: str) -> str:

@@ -153,11 +153,13 @@ class Decode:
             one[0] = token
             began = perf_counter_ns()
             status = context.decode(one, 1)
-            decode_ns += perf_counter_ns() - began
+            spent = perf_counter_ns() - began
             if status != 0:
                 cache.recount()
                 reason = self._reason_of(status)
                 break
+            # Not of a call that was aborted: no token came of it, so it is no part of decode.
+            decode_ns += spent
             cache.tokens.append(token)
         self._flush(None)
         tail = text.finish()

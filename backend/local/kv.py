@@ -35,12 +35,17 @@ class MemoryKind(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """What a turn asks, as far as the cache's reason depends on it."""
+    """What a turn asks, as far as the cache's reason depends on it.
+
+    Attributes:
+        continues: An earlier turn of the chat reached a model's cache, perhaps another one.
+    """
 
     chat_id: str
     messages: tuple[ChatMessage, ...]
     text: str
     ids: Sequence[int]
+    continues: bool = False
 
 
 class Held(NamedTuple):
@@ -66,6 +71,7 @@ class KvCache:
         self._cause: LoadCause | None = cause
         self._held: Held | None = None
         self._dropped = False
+        self._cleared = False
 
     def drop(self) -> int:
         """Empty the cache on request; how many tokens it held."""
@@ -88,8 +94,9 @@ class KvCache:
         after = spell(list(ids[common : common + EXCERPT_TOKENS])) if differs else None
         held = len(self.tokens)
         kept = self._keep(wanted)
+        no_rollback = kept < wanted or self._cleared
         self._cause = None
-        self._dropped = False
+        self._dropped = self._cleared = False
         self._held = Held(turn.chat_id, turn.messages, "", turn.text)
         return CacheOutcome(
             reason=reason,
@@ -98,7 +105,7 @@ class KvCache:
             lost=held - kept,
             before=before,
             after=after,
-            no_rollback=kept < wanted,
+            no_rollback=no_rollback,
         )
 
     def answered(self, answer: str) -> None:
@@ -110,6 +117,7 @@ class KvCache:
         """After an aborted or failed decode: believe the context on what is in the cache."""
         if not self._kind.rolls_back:
             # Its clean-up can fail unseen: positions then claim what was never computed.
+            self._cleared = True
             self._clear()
             return
         _, last = self._memory.position_range()
@@ -143,10 +151,7 @@ class KvCache:
     def _reason(self, turn: Conversation, common: int) -> CacheReason:
         if self._dropped:
             return "dropped"
-        earlier = any(message.role == "assistant" for message in turn.messages)
-        if self._cause is not None and (
-            earlier or len(turn.messages) > len(_lead_in(turn.messages))
-        ):
+        if self._cause is not None and turn.continues:
             return "engine_restarted" if self._cause == "start" else self._cause
         if self._held is None:
             return "first_turn"
@@ -189,8 +194,3 @@ def common_prefix(left: Sequence[object], right: Sequence[object]) -> int:
 
 def _system(messages: Sequence[tuple[str, str]]) -> str | None:
     return messages[0][1] if messages and messages[0][0] == "system" else None
-
-
-def _lead_in(messages: tuple[ChatMessage, ...]) -> tuple[ChatMessage, ...]:
-    """The messages of a chat's very first turn: a system prompt, if any, and one question."""
-    return messages[: 2 if messages and messages[0].role == "system" else 1]

@@ -159,8 +159,8 @@ class Context:
     def warm_up(self, tokens: Sequence[int]) -> None:
         """Decode a few tokens once and forget them, as llama.cpp's tools do after a load."""
         lib.llama_set_warmup(self.pointer, True)
-        buffer = (ctypes.c_int32 * len(tokens))(*tokens)
-        self.decode(buffer, len(tokens))
+        count = min(len(tokens), self.n_batch)
+        self.decode((ctypes.c_int32 * count)(*tokens[:count]), count)
         lib.llama_memory_clear(self.memory, True)
         lib.llama_set_warmup(self.pointer, False)
         self.reset_perf()

@@ -39,6 +39,9 @@ from models.memory import CACHE_TYPES, cache_type_fault, estimate_memory, larges
 DEFAULT_N_CTX = 8192
 """The context is as long as the model was trained for, but not longer than this by itself."""
 
+LARGEST_SETTING = (1 << 31) - 1
+"""What llama.cpp's counts can hold."""
+
 GIB = 1 << 30
 
 
@@ -164,7 +167,9 @@ class Loader:
         choice = choose_n_ctx(settings, header, available)
         n_ctx = choice.n_ctx
         warnings += choice.warnings
-        source = request.chat_template or header.template
+        source = header.template or None
+        if request.chat_template is not None:
+            source = request.chat_template
         self._send(
             ModelRead(
                 header=header,
@@ -204,7 +209,7 @@ class Loader:
             )
         except LlamaError as error:
             model.close()
-            raise LoadError(f"{path.name}: {error} ({self._log.last_error()})") from error
+            raise LoadError(f"{path.name}: {error} ({self._log.first_error()})") from error
         vocabulary = Vocabulary(model)
         try:
             template = ChatTemplate(
@@ -269,7 +274,7 @@ class Loader:
     def _load_failure(self, path: Path) -> str:
         if self._cancel.is_set:
             return f"loading {path.name} was stopped"
-        reason = self._log.last_error() or "no reason was logged"
+        reason = self._log.first_error() or "no reason was logged"
         return f"{path.name} could not be loaded; llama.cpp says: {reason}"
 
     def _flash_attn(self, settings: EngineSettings) -> bool:
@@ -307,17 +312,8 @@ def fit_settings(settings: EngineSettings, header: ModelHeader) -> tuple[EngineS
         LoadError: A setting makes no sense.
     """
     warnings: list[str] = []
-    for flag, name in (("-ctk", settings.type_k), ("-ctv", settings.type_v)):
-        if name not in CACHE_TYPES:
-            raise LoadError(f"{flag} {name} is no cache type; there are {', '.join(CACHE_TYPES)}")
-    fault = cache_type_fault(header, type_k=settings.type_k, type_v="f16")
-    if fault is not None and settings.type_k != "f16":
-        warnings.append(f"{fault}, so f16 is used")
-        settings = msgspec.structs.replace(settings, type_k="f16")
-    fault = cache_type_fault(header, type_k=settings.type_k, type_v=settings.type_v)
-    if fault is not None:
-        warnings.append(f"{fault}, so {settings.type_k} is used")
-        settings = msgspec.structs.replace(settings, type_v=settings.type_k)
+    _check_settings(settings)
+    settings = _fit_cache_types(settings, header, warnings)
     if CACHE_TYPES[settings.type_v].block > 1 and settings.flash_attn != "on":
         if settings.flash_attn == "off":
             warnings.append(
@@ -334,6 +330,47 @@ def fit_settings(settings: EngineSettings, header: ModelHeader) -> tuple[EngineS
     return settings, warnings
 
 
+def _fit_cache_types(
+    settings: EngineSettings, header: ModelHeader, warnings: list[str]
+) -> EngineSettings:
+    """Fall back to f16 where a type does not fit; latent attention needs one type for both."""
+    type_k, type_v = settings.type_k, settings.type_v
+    fallback = "f16"
+    fault = cache_type_fault(
+        header, type_k=type_k, type_v=type_k if header.latent_attention else fallback
+    )
+    if fault is not None:
+        warnings.append(f"{fault}, so {fallback} is used")
+        type_k = fallback
+    if header.latent_attention:
+        fallback = type_k
+    fault = cache_type_fault(header, type_k=type_k, type_v=type_v)
+    if fault is not None:
+        warnings.append(f"{fault}, so {fallback} is used")
+        type_v = fallback
+    return msgspec.structs.replace(settings, type_k=type_k, type_v=type_v)
+
+
+def _check_settings(settings: EngineSettings) -> None:
+    """Refuse what no model can run with.
+
+    Raises:
+        LoadError: A setting makes no sense.
+    """
+    for flag, number in (
+        ("-c", settings.n_ctx),
+        ("-b", settings.n_batch),
+        ("-ub", settings.n_ubatch),
+        ("-t", settings.n_threads),
+        ("-tb", settings.n_threads_batch),
+    ):
+        if number is not None and not 1 <= number <= LARGEST_SETTING:
+            raise LoadError(f"{flag} {number} makes no sense; give a number from 1 on")
+    for flag, name in (("-ctk", settings.type_k), ("-ctv", settings.type_v)):
+        if name not in CACHE_TYPES:
+            raise LoadError(f"{flag} {name} is no cache type; there are {', '.join(CACHE_TYPES)}")
+
+
 def choose_n_ctx(settings: EngineSettings, header: ModelHeader, available: int) -> ContextChoice:
     """The context size to ask for: as set, or the trained one up to 8192, or what fits.
 
@@ -341,9 +378,9 @@ def choose_n_ctx(settings: EngineSettings, header: ModelHeader, available: int) 
         LoadError: Weights and cache do not fit into the memory there is.
     """
     trained = header.n_ctx_train
-    wanted = settings.n_ctx or min(trained, DEFAULT_N_CTX)
+    wanted = settings.n_ctx or min(trained or DEFAULT_N_CTX, DEFAULT_N_CTX)
     warnings: list[str] = []
-    if wanted > trained:
+    if wanted > trained > 0:
         warnings.append(
             f"-c {wanted} is longer than the {trained} tokens that the model was trained for"
         )

@@ -11,6 +11,8 @@ INFO = 2
 ERROR = 4
 CONTINUED = 5
 
+_FUNCTION = re.compile(r"^\w+: +")
+
 KEPT = 2_000
 """Lines kept in the child; the whole log is in its file."""
 
@@ -62,9 +64,12 @@ class LlamaLog:
         found = (re.search(pattern, line) for _, line in self._lines)
         return [match for match in found if match]
 
-    def last_error(self) -> str | None:
-        """The last line that llama.cpp logged as an error since `mark`."""
-        for level, line in reversed(self._lines):
+    def first_error(self) -> str | None:
+        """The first line that llama.cpp logged as an error since `mark`, without its function.
+
+        It names the cause; the lines after it only say what failed because of it.
+        """
+        for level, line in self._lines:
             if level == ERROR and line.strip():
-                return line.strip()
+                return _FUNCTION.sub("", line.strip())
         return None

@@ -1,17 +1,19 @@
 """The client's end of the child process that runs llama.cpp."""
 
+import os
 import signal
 import subprocess
 import sys
 import threading
 from collections import deque
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic, perf_counter_ns
 from typing import BinaryIO
 
-from backend.engine import EngineError
+from backend.engine import EngineError, RequestError
 from backend.protocol import (
     EngineExited,
     Event,
@@ -31,6 +33,9 @@ LOG_TAIL = 12
 """Lines of llama.cpp's log that are shown when the child dies."""
 
 LOGS_KEPT = 10
+
+CHILD_ENVIRONMENT = {"GGML_NO_BACKTRACE": "1"}
+"""An abort inside llama.cpp ends the log with its cause, not with a debugger's hundred lines."""
 
 CLOSE_S = 2.0
 """Seconds that a child has to end by itself."""
@@ -59,6 +64,7 @@ class LocalEngine:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
+                    env={**os.environ, **CHILD_ENVIRONMENT},
                     # A Ctrl-C in the terminal is the client's to handle, not the child's.
                     start_new_session=sys.platform != "win32",
                     creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
@@ -99,9 +105,12 @@ class LocalEngine:
 
         Raises:
             EngineError: The child is gone.
+            RequestError: The request cannot be sent as it is.
         """
         try:
             self._writer.write(request)
+        except WireError as error:
+            raise RequestError(str(error)) from error
         except (OSError, ValueError) as error:
             raise EngineError("the engine is not running") from error
 
@@ -145,7 +154,9 @@ class LocalEngine:
             self._process.kill()
             self._process.wait()
         self._reader.join(CLOSE_S)
-        self._stdin.close()
+        # A request that a dead child did not take is still in the buffer.
+        with suppress(OSError):
+            self._stdin.close()
 
     def _read(self) -> None:
         reader = event_reader(self._stdout)
@@ -167,7 +178,7 @@ class LocalEngine:
             EngineExited(
                 expected=self._closing,
                 message=self._cause or describe_exit(code),
-                log_tail=tuple(self._log_tail) or _last_lines(self._log_path),
+                log_tail=_last_lines(self._log_path) or tuple(self._log_tail),
             )
         )
 

@@ -36,10 +36,11 @@ from backend.wire import MessageWriter, WireError, request_reader
 
 
 class _Arrived(NamedTuple):
-    """A request and when it came, by the clock of this process."""
+    """A request, when it came by the clock of this process, and as the how many-th."""
 
     request: Request
     t_ns: int
+    number: int
 
 
 class Service:
@@ -56,7 +57,10 @@ class Service:
         self._lock = threading.Lock()
         self._running: TurnRequest | None = None
         self._cancelled_turn = 0
+        self._arrived = 0
+        self._cancelled_until = 0
         self._loaded: LoadedModel | None = None
+        self._loaded_ns = 0
         self._log = LlamaLog(lambda line: print(line, file=log_file))
         lib.llama_backend_init()
         self._devices = device_names()
@@ -92,11 +96,14 @@ class Service:
                 # Nobody listens any more: do not finish the answer in progress.
                 self._cancel.set()
                 return
-            self._queue.put(_Arrived(request, perf_counter_ns()))
+            with self._lock:
+                self._arrived += 1
+            self._queue.put(_Arrived(request, perf_counter_ns(), self._arrived))
 
     def _cancel_now(self, request: CancelRequest) -> None:
         with self._lock:
             if request.turn is None:
+                self._cancelled_until = self._arrived
                 self._cancel.set()
                 return
             self._cancelled_turn = max(self._cancelled_turn, request.turn)
@@ -106,24 +113,34 @@ class Service:
     def _handle(self, arrived: _Arrived) -> None:
         match arrived.request:
             case LoadRequest() as request:
+                self._listen_to_cancel(arrived)
                 self._load(request)
             case TurnRequest() as request:
-                self._turn(request, arrived.t_ns)
+                # A message that came while a model was loading is accepted when it is loaded.
+                self._turn(request, max(arrived.t_ns, self._loaded_ns))
             case DropCacheRequest():
                 self._drop_cache()
             case BenchRequest() as request:
+                self._listen_to_cancel(arrived)
                 self._bench(request)
             case _:
                 pass
+
+    def _listen_to_cancel(self, arrived: _Arrived) -> None:
+        """Before a load or a benchmark: forget what does not mean it."""
+        with self._lock:
+            self._cancel.clear()
+            if arrived.number <= self._cancelled_until:
+                self._cancel.set()
 
     def _load(self, request: LoadRequest) -> None:
         if self._loaded is not None:
             self._loaded.close()
             self._loaded = None
-        self._cancel.clear()
         loader = Loader(self._send, self._log, self._cancel, self._devices)
         try:
             self._loaded = loader.load(request)
+            self._loaded_ns = perf_counter_ns()
         except LoadError as error:
             self._send_log()
             self._send(LoadFailed(str(error), need_template=error.need_template))
@@ -154,7 +171,6 @@ class Service:
         if loaded is None:
             self._send(BenchEnded(cancelled=False, error="no model is loaded"))
             return
-        self._cancel.clear()
         loaded.cache.drop()
         try:
             done = run_bench(

