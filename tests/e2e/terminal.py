@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
+from typing import Self
 
 import pexpect
 import pyte
@@ -47,7 +48,7 @@ class Terminal:
             timeout=PATIENCE_S,
         )
 
-    def __enter__(self) -> "Terminal":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

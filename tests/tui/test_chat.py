@@ -10,35 +10,15 @@ from backend.protocol import (
     LoadFailed,
     LoadRequest,
     TurnAccepted,
-    TurnEnded,
     TurnRequest,
 )
 from backend.session import ModelChoice, Session
-from tests.fake_engine import MS, ScriptedEngine, ready, turn_events
+from tests.fake_engine import ScriptedEngine, failed, ready, turn_events
 from tests.tui.window import NARROW, Scripted, ready_window, screen_text, until
 from tui.app import PhasescopeApp
 from tui.screens.help import HelpScreen
 from tui.screens.log import LogScreen
 from tui.widgets.composer import Composer
-
-
-def failed(turn: int, detail: str, kind: str) -> list[Event]:
-    """A turn that the engine refuses."""
-    return [
-        TurnAccepted(turn, 0),
-        TurnEnded(
-            turn=turn,
-            t_ns=MS,
-            reason="error",
-            detail=detail,
-            kind=kind,  # type: ignore[arg-type]
-            prompt_ns=None,
-            decode_ns=None,
-            decode_sample_ns=None,
-            prompt_done=None,
-            kv=None,
-        ),
-    ]
 
 
 def hello(request: TurnRequest) -> list[Event]:
@@ -93,12 +73,12 @@ async def test_an_answer_grows_while_it_comes_and_is_then_whole() -> None:
         await pilot.press(*"Hi", "enter")
         await until(pilot, lambda: window.said()[-1] == ("live", "Hello there."))
         assert "now 10.0/s" in screen_text(pilot)
-        window.engine.push(hello(TurnRequest(1, "", "", (), None, ""))[-1])  # type: ignore[arg-type]
+        window.engine.push(turn_events(1, token_s=[0.5, 0.6])[-1])
         await until(pilot, lambda: window.said()[-1] == ("model", "Hello there."))
 
 
 async def test_a_refused_message_returns_to_the_composer() -> None:
-    window = Scripted(lambda r: failed(r.turn, "the prompt has 9,000 tokens", "prompt_too_long"))
+    window = Scripted(lambda r: failed(r.turn, "prompt_too_long", "the prompt has 9,000 tokens"))
     async with window.run() as pilot:
         await ready_window(pilot, window)
         await pilot.press(*"much", "enter")
@@ -112,7 +92,7 @@ async def test_what_was_typed_meanwhile_follows_the_refused_message() -> None:
     async with window.run() as pilot:
         await ready_window(pilot, window)
         await pilot.press(*"first", "enter", *"second")
-        window.engine.push(failed(1, "no", "template")[-1])
+        window.engine.push(failed(1, "template")[-1])
         await until(pilot, lambda: window.composer.text == "first\nsecond")
 
 
