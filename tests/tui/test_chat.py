@@ -200,6 +200,39 @@ async def test_a_store_that_fails_is_named_and_the_chat_goes_on(tmp_path: Path) 
         assert "not stored" in screen_text(pilot)
 
 
+async def test_thinking_stands_apart_from_the_answer_while_it_comes_and_after() -> None:
+    pieces = ["<think>", "Let me ", "see.", "</think>", "Blue."]
+    stamps = [0.1, 0.2, 0.3, 0.4, 0.5]
+    window = Scripted(lambda r: turn_events(r.turn, token_s=stamps, pieces=pieces)[:-1])
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        await pilot.press(*"Hi", "enter")
+        await until(pilot, lambda: window.said()[-1:] == [("live", "Blue.")])
+        assert "Let me see." in screen_text(pilot)
+        assert "<think>" not in screen_text(pilot)
+        window.engine.push(turn_events(1, token_s=stamps)[-1])
+        await until(pilot, lambda: window.said()[-1:] == [("model", "Blue.")])
+        assert "Let me see." in screen_text(pilot)
+
+
+async def test_the_view_follows_the_answer_until_the_user_scrolls_up() -> None:
+    lines = [f"line {index}\n\n" for index in range(60)]
+    stamps = [index / 100 for index in range(60)]
+    window = Scripted(lambda r: turn_events(r.turn, token_s=stamps, pieces=lines)[:-1])
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        await pilot.press(*"Hi", "enter")
+        await until(pilot, lambda: "line 59" in screen_text(pilot))
+        await pilot.press("pageup", "pageup")
+        await until(pilot, lambda: "line 59" not in screen_text(pilot))
+        before = screen_text(pilot).split("\n")[1]
+        window.engine.push(turn_events(1, token_s=stamps)[-1])
+        await until(pilot, lambda: not window.session.busy)
+        assert screen_text(pilot).split("\n")[1].startswith(before[:30])
+        await pilot.press("pagedown", "pagedown", "pagedown")
+        await until(pilot, lambda: "line 59" in screen_text(pilot))
+
+
 async def test_esc_stops_the_answer() -> None:
     window = Scripted(unfinished)
     async with window.run() as pilot:
@@ -221,6 +254,13 @@ async def test_model_text_is_never_markup_nor_a_terminal_command() -> None:
         assert "[red]not red[/]" in screen
         assert "<b>html</b>" in screen
         assert not any((ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 for c in screen)
+
+
+async def test_a_fault_that_names_a_hostile_file_is_harmless_in_every_place() -> None:
+    window = Scripted(hello, lambda _request: [LoadFailed("\x1b[2Jmodel.gguf is damaged")])
+    async with window.run() as pilot:
+        await until(pilot, lambda: screen_text(pilot).count("␛[2Jmodel.gguf is damaged") == 2)
+        assert "\x1b" not in screen_text(pilot)
 
 
 async def test_pasted_control_characters_are_shown_as_pictures_and_sent_raw() -> None:

@@ -4,7 +4,6 @@ from backend.metrics.live import Snapshot
 from backend.protocol import CacheOutcome, CacheReason
 from tui.figures import DASH, count, milliseconds
 from tui.panels.drawing import Drawing, Line, Span, bar, paragraphs, spread
-from tui.text import harmless
 
 REASONS: dict[CacheReason, str] = {
     "dropped": "the cache had been dropped",
@@ -81,6 +80,6 @@ def _reason(cache: CacheOutcome, prompt_tokens: int | None, width: int) -> tuple
     lines += paragraphs(where, width)
     for sign, text in (("−", cache.before), ("+", cache.after)):
         if text:
-            shown = harmless(text).replace("\n", "⏎").replace("\t", " ")
-            lines += ((Span(f"{sign} {shown}", "dim"),),)
+            one_line = text.replace("\n", "⏎").replace("\t", " ")
+            lines += ((Span(f"{sign} {one_line}", "dim"),),)
     return lines

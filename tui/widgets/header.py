@@ -4,7 +4,6 @@ from backend.metrics.live import Snapshot
 from backend.protocol import ContextFacts
 from tui.figures import count
 from tui.panels.drawing import Line, Span, line_width
-from tui.text import harmless
 from tui.widgets.lines import Lines
 
 MB = 1_000_000
@@ -47,14 +46,14 @@ def _model(state: Snapshot) -> list[str]:
     if state.ready is not None:
         facts = state.ready.model
         return [
-            harmless(facts.name),
+            facts.name,
             facts.quantization,
             f"{facts.file_bytes / MB:,.0f} MB",
             f"{facts.bits_per_weight:.2f} bpw",
         ]
     if state.header is not None:
         return [
-            harmless(state.header.name),
+            state.header.name,
             state.header.quantization,
             f"{state.header.file_bytes / MB:,.0f} MB",
         ]

@@ -9,10 +9,14 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.panels.drawing import BLANK, Line, Role
+from tui.text import harmless
 
 
 class Lines(Widget):
-    """Lines of spans; each role's style is the component class `lines--ROLE`."""
+    """Lines of spans; each role's style is the component class `lines--ROLE`.
+
+    Whatever the text, it is shown harmless.
+    """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{role}" for role in get_args(Role)}
 
@@ -51,7 +55,8 @@ class Lines(Widget):
     def render_line(self, y: int) -> Strip:
         """One line of the widget."""
         width = self.size.width
-        strip = Strip([Segment(text, self._style(role)) for text, role in _at(self._lines, y)])
+        spans = _at(self._lines, y)
+        strip = Strip([Segment(harmless(text), self._style(role)) for text, role in spans])
         return strip.adjust_cell_length(width, self._style("plain"))
 
 
