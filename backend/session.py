@@ -599,10 +599,10 @@ class Session:
         """Store the answer in progress now and then, so that a killed window loses a second."""
         trace = self.live.trace
         now = monotonic()
-        if self.replaying or trace is None or now - self._saved_s < SAVE_EVERY_S:
+        if self.replaying or trace is None or not trace.token_ids:
             return
-        self._saved_s = now
-        if trace.token_ids:
+        if now - self._saved_s >= SAVE_EVERY_S:
+            self._saved_s = now
             self._put_answer(trace, tuple(trace.token_ids), "partial")
 
     def _store_answer(self, trace: TurnTrace, event: TurnEnded) -> None:

@@ -124,10 +124,12 @@ class Decode:
             turn: Number of the turn, for the messages.
             sampler: Chooses the tokens.
             prompt_ns: What prefill took; it travels with the first token.
-            limit: Most tokens to sample.
+            limit: Most tokens to sample; 0 leaves it at the prefill.
             cancel_after: Cancel by itself after so many tokens.
             stops: Texts that end the answer.
         """
+        if limit == 0:
+            return DecodeResult("length", "the limit of 0 tokens was reached", "", "", 0, 0)
         self._turn = turn
         context, cache, vocabulary = self._context, self._cache, self._vocabulary
         text = TokenText(stops)

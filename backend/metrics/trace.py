@@ -138,6 +138,7 @@ def timings(trace: TurnTrace, *, with_tokens: bool = True) -> Timings:
     prompt_ns = trace.prompt_ns
     if prompt_ns is None and ended is not None:
         prompt_ns = ended.prompt_ns
+    prefilled = bool(stamps) or (ended is not None and ended.prompt_done == prompt.prompt_n)
     predicted_ns = stamps[-1] - stamps[0] if len(stamps) > 1 else None
     decode_ns = ended.decode_ns if ended is not None and predicted_ns is not None else None
     sample_ns = ended.decode_sample_ns if ended is not None and predicted_ns is not None else None
@@ -161,7 +162,7 @@ def timings(trace: TurnTrace, *, with_tokens: bool = True) -> Timings:
         e2e_ms=ms(stamps[-1] - start) if stamps else None,
         prompt_per_second=(
             rate_per_second(prompt.prompt_n, prompt_ns)
-            if stamps and prompt_ns is not None
+            if prefilled and prompt_ns is not None
             else None
         ),
         predicted_per_second=(

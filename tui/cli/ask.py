@@ -94,10 +94,17 @@ def _entries(options: AskOptions) -> list[Entry]:
         except TurnsError as error:
             raise click.ClickException(str(error)) from error
     if prompt == "-" or (prompt is None and not sys.stdin.isatty()):
-        prompt = sys.stdin.read()
+        prompt = _standard_input()
     if prompt is None or not prompt.strip():
         raise click.UsageError("give a prompt, - for standard input, or --turns FILE")
     return [UserTurn(prompt)]
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"standard input is not UTF-8 text: {error}") from error
 
 
 class _Run:

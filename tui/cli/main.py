@@ -1,5 +1,6 @@
 """The command line's root: without a command it opens the window."""
 
+import sys
 from importlib import import_module
 from importlib.metadata import version
 from typing import Unpack
@@ -8,6 +9,8 @@ import click
 
 from tui.cli.options import engine_options, sampling_options
 from tui.cli.window import WindowOptions, open_window, record, replay
+
+INTERRUPTED = 130
 
 LAZY = {"ask": "tui.cli.ask", "bench": "tui.cli.bench", "doctor": "tui.cli.doctor"}
 """Commands that are imported when they are called, so that the window opens sooner."""
@@ -43,5 +46,12 @@ for command in (record, replay):
 
 
 def main() -> None:
-    """Run `phasescope`."""
-    phasescope.main(prog_name="phasescope")
+    """Run `phasescope`; ends with the exit status 0, 1, 2 or (interrupted) 130."""
+    try:
+        status = phasescope.main(prog_name="phasescope", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(INTERRUPTED)
+    sys.exit(status if isinstance(status, int) else 0)
