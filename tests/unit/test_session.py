@@ -698,9 +698,11 @@ def test_an_answer_in_progress_is_stored_every_second(
         engines.last.push(event)
         settle(session)
         seen.append(stored()[1:])
-    # The prompt at 101 s, tokens at 101.5 and 102 s, the end token and the end at 102.5 s.
-    assert seen[3] == []
-    assert seen[4] == seen[5] == [("well then", "partial")]
+    # The prompt at 101 s, tokens at 101.5 and 102 s, the end token and the end at 102.5 s: the
+    # first token is stored at once, what follows a second later.
+    assert seen[2] == []
+    assert seen[3] == seen[4] == [("well ", "partial")]
+    assert seen[5] == [("well then", "partial")]
     assert seen[6] == [("well then", "whole")]
 
 
