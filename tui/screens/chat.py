@@ -1,5 +1,6 @@
 """The chat: conversation, composer and dashboard, all readers of one session's event stream."""
 
+import gc
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -10,7 +11,7 @@ from textual.screen import Screen
 from textual.theme import Theme
 from textual.widgets import Footer
 
-from backend.metrics.live import Snapshot
+from backend.metrics.live import Snapshot, TurnPhase
 from backend.metrics.record import TurnRecord
 from backend.protocol import (
     CacheDropped,
@@ -59,6 +60,8 @@ class ChatScreen(Screen[None]):
         self._storage_problem: str | None = None
         self._needs_template = False
         self._can_restart = False
+        self._ticks = 0
+        self._shown_phase: TurnPhase = "idle"
 
     def compose(self) -> ComposeResult:
         """Header, conversation with composer, dashboard, keys."""
@@ -93,6 +96,9 @@ class ChatScreen(Screen[None]):
         self._transcript.restyle()
 
     def _start(self) -> None:
+        # All that was imported stays: a collection of garbage that walked it would hold the
+        # window for up to 90 ms.
+        gc.freeze()
         self._session.start()
         self.set_interval(1 / TICKS_PER_SECOND, self.tick)
         self.tick()
@@ -110,7 +116,11 @@ class ChatScreen(Screen[None]):
             self._storage_problem = self._session.storage_problem
             if self._storage_problem is not None:
                 self._conversation.notice(self._storage_problem, fault=True)
-        self._show(self._session.snapshot())
+        state = self._session.snapshot()
+        self._ticks += 1
+        # In decode the figures change less than the text: every other tick is enough for them.
+        if state.phase != "decode" or state.phase != self._shown_phase or self._ticks % 2:
+            self._show(state)
 
     def _take(self, update: Update) -> None:
         event = update.event
@@ -154,6 +164,10 @@ class ChatScreen(Screen[None]):
                 self._composer.give_back(message)
         else:
             self._conversation.end(record)
+        # Nothing is under way: the moment to collect what the turn left, and to keep the rest
+        # out of later collections.
+        gc.collect()
+        gc.freeze()
 
     def _model_name(self) -> str | None:
         state = self._session.snapshot()
@@ -167,6 +181,7 @@ class ChatScreen(Screen[None]):
                 self._composer.remember(message.content)
 
     def _show(self, state: Snapshot) -> None:
+        self._shown_phase = state.phase
         badges = ["replay"] if self._session.replaying else []
         badges += ["rec"] if self._session.recording else []
         badges += ["not stored"] if self._storage_problem is not None else []

@@ -158,12 +158,17 @@ class LiveAnswer:
         self._answer.add(self.text)
         self._arrange()
 
-    def grow(self, thinking: Sequence[str], answer: Sequence[str]) -> bool:
-        """Take in all pieces of both channels so far; whether there were new ones."""
+    def grow(self, thinking: Sequence[str], answer: Sequence[str]) -> int | None:
+        """Take in all pieces of both channels so far.
+
+        Returns:
+            The first of its lines that may look different now; None if nothing was new.
+        """
         new_thinking = thinking[len(self._thinking_pieces) :]
         new_answer = answer[len(self._answer_pieces) :]
         if not new_thinking and not new_answer:
-            return False
+            return None
+        unchanged = self._unchanging()
         self._thinking_pieces += new_thinking
         self._answer_pieces += new_answer
         if self._thinking is not None and self._answer is not None:
@@ -172,7 +177,16 @@ class LiveAnswer:
             if new_answer:
                 self._answer.add("".join(new_answer))
             self._arrange()
-        return True
+        return unchanged
+
+    def _unchanging(self) -> int:
+        """Lines at its beginning that growth leaves as they are."""
+        if self._thinking is None or self._answer is None:
+            return 0
+        settled, live = self._answer.lines()
+        if settled or live:
+            return self.height - len(live) - 1
+        return len(self._label) + len(self._thinking.lines()[0])
 
     @property
     def height(self) -> int:

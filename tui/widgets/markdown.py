@@ -6,7 +6,6 @@ words, control characters have been replaced before.
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -80,7 +79,10 @@ class _Table(TableElement):
 
 
 class _Answer(Markdown):
-    """Rich's Markdown without HTML and with quieter blocks."""
+    """Rich's Markdown without HTML and with quieter blocks.
+
+    One object shows many texts: making one costs as much as rendering a paragraph.
+    """
 
     elements = {  # noqa: RUF012 (overrides a class variable of its base)
         **Markdown.elements,
@@ -91,11 +93,16 @@ class _Answer(Markdown):
         "table_open": _Table,
     }
 
-    def __init__(self, markup: str, code_theme: str, code_ground: str) -> None:
+    def __init__(self, code_theme: str, code_ground: str) -> None:
         super().__init__("", code_theme=code_theme, hyperlinks=False)
-        self.markup = markup
-        self.parsed = _parser().parse(markup)
         self.code_ground = code_ground
+        self._parser = MarkdownIt("commonmark", {"html": False})
+        self._parser.enable(["strikethrough", "table"])
+
+    def show(self, markup: str) -> None:
+        """Take another text."""
+        self.markup = markup
+        self.parsed = self._parser.parse(markup)
         for token in self.parsed:
             token.children = [_as_in_chat(child) for child in token.children or ()]
 
@@ -118,14 +125,14 @@ class MarkdownLines:
             width=80,
             height=24,
         )
-        self._code_theme = code_theme
-        self._code_ground = code_ground
+        self._document = _Answer(code_theme, code_ground)
 
     def render(self, source: str, width: int) -> list[Strip]:
         """All lines of a text, `width` cells wide at most."""
         if not source.strip():
             return []
-        return self.wrapped(_Answer(harmless(source), self._code_theme, self._code_ground), width)
+        self._document.show(harmless(source))
+        return self.wrapped(self._document, width)
 
     def wrapped(self, renderable: Markdown | Text, width: int) -> list[Strip]:
         """The lines of a text or a document, without blank ones at its ends."""
@@ -246,8 +253,3 @@ def _as_in_chat(token: Token) -> Token:
     if token.type != "image":
         return token
     return Token("text", "", 0, content=f"[{token.content}]({token.attrs.get('src', '')})")
-
-
-@lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")

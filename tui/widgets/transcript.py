@@ -21,6 +21,9 @@ from tui.widgets.markdown import MarkdownLines
 SLICE_S = 0.012
 """Longest time that laying out old entries holds the window."""
 
+STEPS_PER_SCREEN = 6
+"""Steps in which a growing answer scrolls by one screen."""
+
 MARGIN = 1
 """Cells between the text and the scroll bar."""
 
@@ -112,8 +115,12 @@ class Transcript(ScrollView, can_focus=False):
         last = self._entries[-1] if self._entries else None
         if not isinstance(last, LiveAnswer):
             return
-        if last.grow(thinking, answer):
-            self._resized()
+        unchanged = last.grow(thinking, answer)
+        if unchanged is None or not self._starts:
+            return
+        first = self._starts[-1] + unchanged
+        self._take_height()
+        self.refresh_lines(first, self.virtual_size.height - first)
 
     # --------------------------------------------------------------------------- layout
 
@@ -201,18 +208,28 @@ class Transcript(ScrollView, can_focus=False):
         return self._starts[-1] + last.height
 
     def _resized(self) -> None:
-        """Tell the scroll bar of a new height, and paint.
+        """Tell the scroll bar of a new height, and paint all that is in view."""
+        self._take_height()
+        self.refresh()
+
+    def _take_height(self) -> None:
+        """Tell the scroll bar of a new height, and stay at the end if that is in view.
 
         The size is set without the layout of the whole screen that Textual would do: nothing
-        but the scroll bar depends on it.
+        but the scroll bar depends on it. While an answer comes, the height grows by several
+        lines at once: the view then stands still between the steps and only the lines that are
+        new are painted.
         """
-        size = Size(self._width, self._laid_out_height())
+        height = self._laid_out_height()
+        if self._entries and isinstance(self._entries[-1], LiveAnswer):
+            step = max(1, self.size.height // STEPS_PER_SCREEN)
+            height = -(-height // step) * step
+        size = Size(self._width, height)
         if size != self.virtual_size:
             self.set_reactive(Transcript.virtual_size, size)
             self.vertical_scrollbar.window_virtual_size = size.height
         if self._follows:
             self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
-        self.refresh()
 
     # -------------------------------------------------------------------------- painting
 
