@@ -1,97 +1,151 @@
-"""Speed of the engine: `python -m tests.bench.engine [ROUNDS]`, on an otherwise idle machine."""
+"""Speed of the engine: `python -m tests.bench.engine [ROUNDS]`, on an otherwise idle machine.
 
+Both sides keep their process and take turns within seconds (A B B A), because the speed of a
+machine drifts by more than what is measured here.
+"""
+
+import json
+import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
+from types import TracebackType
+from typing import NamedTuple, Self
 
 from backend.local.process import LocalEngine
 from backend.machine import usable_cores
 from backend.metrics.record import TurnRecord
+from backend.protocol import BenchEnded, BenchRequest, BenchSample, EngineReady, LoadRequest
 from backend.session import ModelChoice, Session
 from backend.settings import EngineSettings, SamplingSettings
-from tests.bench.measure import PHASESCOPE, Result, interleaved, json_of, ratio, report, starter
+from tests.bench.measure import Result, ratio, report, starter
 
+N_CTX = 1024
+N_PROMPT = 512
 N_GEN = 128
-PROMPT = "Tell me, at length, what a river sees on its way from the hills to the sea. " * 28
-"""About 512 tokens."""
+PROMPT = "Tell me, at length, what a river sees on its way from the hills to the sea. " * 24
+"""About as many tokens as `N_PROMPT`."""
 
 
-def ask() -> TurnRecord:
-    """One answer of `ask`, in a process of its own."""
-    import msgspec  # noqa: PLC0415
+class Rates(NamedTuple):
+    """Rates of one run, in tokens per second; None where it had no such phase."""
 
-    record = json_of(
-        PHASESCOPE, "ask", "--json", "--temp", "0", "-n", str(N_GEN), "-c", "1024", PROMPT
-    )
-    return msgspec.convert(record, TurnRecord)
+    prefill: float | None
+    decode: float | None
 
 
-def bare(n_prompt: int, n_gen: int, *mode: str) -> dict[str, object]:
-    """One run of the bare loop, in a process of its own."""
-    return json_of(
-        sys.executable,
-        "-m",
-        "tests.bench.bare_loop",
-        str(starter()),
-        str(n_prompt),
-        str(n_gen),
-        str(usable_cores()),
-        *mode,
-    )
+class BareLoop:
+    """The bare loop's process."""
+
+    def __init__(self) -> None:
+        command = ("-m", "tests.bench.bare_loop", str(starter()), str(N_CTX), str(usable_cores()))
+        self._process = subprocess.Popen(
+            (sys.executable, *command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._process.communicate()
+
+    def run(self, n_prompt: int, n_gen: int, mode: str) -> Rates:
+        """One run."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{n_prompt} {n_gen} {mode}\n")
+        self._process.stdin.flush()
+        return Rates(**json.loads(self._process.stdout.readline()))
 
 
-def number(value: object) -> float:
-    """A JSON number."""
-    assert isinstance(value, int | float)
-    return float(value)
+def compared(
+    ours: Callable[[], Rates], theirs: Callable[[], Rates], rounds: int
+) -> tuple[list[Rates], list[Rates]]:
+    """Runs of both in the order A B B A, after one of each that does not count."""
+    ours()
+    theirs()
+    a: list[Rates] = []
+    b: list[Rates] = []
+    for _ in range(rounds):
+        a.append(ours())
+        b += [theirs(), theirs()]
+        a.append(ours())
+    return a, b
 
 
-def ask_against_bare(rounds: int) -> list[Result]:
-    """Prefill and decode rate of `ask` against the bare loop with the same sampler."""
-    n_prompt = ask().prompt_tokens or 0
-    ours: list[TurnRecord] = []
-    theirs: list[dict[str, object]] = []
+def turns_against_bare(loop: BareLoop, rounds: int) -> list[Result]:
+    """Cold turns of a session, as `ask` runs them, against the loop with the same sampler."""
+    with tempfile.TemporaryDirectory() as folder:
+        session = Session(
+            lambda: LocalEngine(Path(folder)),
+            ModelChoice(str(starter()), EngineSettings(n_ctx=N_CTX)),
+            sampling=SamplingSettings(temp=0, max_tokens=N_GEN),
+        )
+        session.start()
+        prompt_n = answer(session, PROMPT).prompt_n or 0
 
-    def one() -> float:
-        ours.append(ask())
-        return ours[-1].timings.predicted_per_second or 0.0
+        def turn() -> Rates:
+            session.new_chat()
+            session.drop_cache()
+            record = answer(session, PROMPT)
+            assert (record.cache_n, record.prompt_n) == (0, prompt_n)
+            assert record.predicted_n == N_GEN
+            return Rates(record.timings.prompt_per_second, record.timings.predicted_per_second)
 
-    def other() -> float:
-        theirs.append(bare(n_prompt, N_GEN - 1, "sample"))
-        return number(theirs[-1]["decode"])
-
-    decode = ratio("decode: ask ÷ bare loop", *interleaved(one, other, rounds), 0.98)
-    prefill = ratio(
-        f"prefill of {n_prompt}: ask ÷ bare loop",
-        [record.timings.prompt_per_second or 0.0 for record in ours],
-        [number(run["prefill"]) for run in theirs],
-        0.98,
-    )
-    return [decode, prefill]
-
-
-def bench_against_bare(rounds: int) -> list[Result]:
-    """Rates of `bench` against the bare loop without a sampler."""
-
-    def ours(*options: str) -> float:
-        results = json_of(PHASESCOPE, "bench", "--json", "-r", "1", *options)["results"]
-        assert isinstance(results, list)
-        return number(results[0]["median"])
-
-    decode = interleaved(
-        lambda: ours("-p", "0", "-n", str(N_GEN)),
-        lambda: number(bare(0, N_GEN)["decode"]),
-        rounds,
-    )
-    prefill = interleaved(
-        lambda: ours("-p", "512", "-n", "0"), lambda: number(bare(512, 0)["prefill"]), rounds
-    )
+        ours, theirs = compared(turn, lambda: loop.run(prompt_n, N_GEN - 1, "sample"), rounds)
+        session.close()
     return [
-        ratio("decode: bench ÷ bare loop", *decode, 0.98),
-        ratio("prefill of 512: bench ÷ bare loop", *prefill, 0.98),
+        _ratio("decode: ask ÷ bare loop", [r.decode for r in ours], [r.decode for r in theirs]),
+        _ratio(
+            f"prefill of {prompt_n}: ask ÷ bare loop",
+            [r.prefill for r in ours],
+            [r.prefill for r in theirs],
+        ),
     ]
+
+
+def bench_against_bare(loop: BareLoop, rounds: int) -> list[Result]:
+    """The samples of `bench` against the loop without a sampler."""
+    with tempfile.TemporaryDirectory() as folder:
+        engine = LocalEngine(Path(folder))
+        engine.send(LoadRequest(str(starter()), EngineSettings(n_ctx=N_CTX)))
+        while not isinstance(engine.wait(10), EngineReady):
+            pass
+
+        def sample() -> Rates:
+            engine.send(BenchRequest(N_PROMPT, N_GEN, 0, 1))
+            rates: dict[str, float] = {}
+            while not isinstance(event := engine.wait(10), BenchEnded):
+                if isinstance(event, BenchSample):
+                    name = "prefill" if event.n_prompt else "decode"
+                    rates[name] = (event.n_prompt + event.n_gen) / event.ns * 1e9
+            return Rates(**rates)
+
+        def bare() -> Rates:
+            prefill = loop.run(N_PROMPT, 0, "random").prefill
+            return Rates(prefill, loop.run(0, N_GEN, "random").decode)
+
+        ours, theirs = compared(sample, bare, rounds)
+        engine.close()
+    return [
+        _ratio("decode: bench ÷ bare loop", [r.decode for r in ours], [r.decode for r in theirs]),
+        _ratio(
+            f"prefill of {N_PROMPT}: bench ÷ bare loop",
+            [r.prefill for r in ours],
+            [r.prefill for r in theirs],
+        ),
+    ]
+
+
+def _ratio(name: str, ours: Sequence[float | None], theirs: Sequence[float | None]) -> Result:
+    return ratio(name, [rate or 0.0 for rate in ours], [rate or 0.0 for rate in theirs], 0.98)
 
 
 def growing_chat() -> list[Result]:
@@ -103,7 +157,7 @@ def growing_chat() -> list[Result]:
             sampling=SamplingSettings(temp=0, max_tokens=40),
         )
         session.start()
-        records = [answer(session, text) for text in [PROMPT * 7, *(["And then?"] * 7)]]
+        records = [answer(session, text) for text in [PROMPT * 8, *(["And then?"] * 7)]]
         session.close()
     late = records[1:]
     assert all((record.prompt_tokens or 0) > 3_500 for record in records)
@@ -152,8 +206,10 @@ def answer(session: Session, text: str) -> TurnRecord:
 
 def main(arguments: Sequence[str]) -> None:
     """Measure everything and report."""
-    rounds = int(arguments[0]) if arguments else 3
-    report([*ask_against_bare(rounds), *bench_against_bare(rounds), *growing_chat()])
+    rounds = int(arguments[0]) if arguments else 6
+    with BareLoop() as loop:
+        compared_rates = [*turns_against_bare(loop, rounds), *bench_against_bare(loop, rounds)]
+    report([*compared_rates, *growing_chat()])
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ import struct
 import sys
 import tempfile
 import termios
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from time import monotonic, perf_counter_ns
+from time import monotonic, perf_counter_ns, sleep
 from types import TracebackType
 from typing import Self
 
@@ -39,6 +39,7 @@ SIZE = (36, 120)
 QUESTION = "Write a very long story about a castle and all who lived in it."
 MIB = 1 << 20
 WATCH_S = 4.0
+PATIENCE_S = 90.0
 LETTERS = "".join(map(chr, range(0x410, 0x450)))
 """Typed to see their echo: Cyrillic, of which a model that answers in English prints nothing."""
 
@@ -97,22 +98,26 @@ class Window:
     def read(self, seconds: float) -> None:
         """Take output for a while."""
         end = monotonic() + seconds
-        while (left := end - monotonic()) > 0:
-            if not select.select([self._fd], [], [], left)[0]:
-                return
+        while select.select([self._fd], [], [], max(0.0, end - monotonic()))[0]:
             try:
                 self.output += os.read(self._fd, 65536)
             except OSError:
                 return
 
-    def until(self, holds: Callable[[bytes], bool], patience_s: float = 90.0) -> float:
-        """Take output until something holds of it; the seconds since the start."""
-        end = monotonic() + patience_s
-        while not holds(bytes(self.output)):
+    def until(self, wanted: bytes) -> None:
+        """Take output until a text is in it.
+
+        Looks ten times a second, and only at what is new: a reader that is busy itself takes
+        the cores that it measures.
+        """
+        end = monotonic() + PATIENCE_S
+        seen = 0
+        while self.output.find(wanted, seen) < 0:
             if monotonic() > end:
-                raise SystemExit("the window never came to it")
-            self.read(0.005)
-        return monotonic() - self.began
+                raise SystemExit(f"the window never showed {wanted!r}")
+            seen = max(0, len(self.output) - len(wanted))
+            sleep(0.1)
+            self.read(0)
 
     def cpu_share(self, seconds: float) -> float:
         """CPU time of the window's own process in a span, share of one core, in percent."""
@@ -134,10 +139,10 @@ def in_window() -> float:
     """Decode rate of an answer in the window."""
     with tempfile.TemporaryDirectory() as folder:
         with Window(("--temp", "0", "-c", "1024", "-n", "300"), folder) as window:
-            window.until(lambda output: b"loaded in" in output)
+            window.until(b"loaded in")
             window.read(0.5)
             window.type(QUESTION + "\r")
-            window.until(lambda output: b"length:" in output)
+            window.until(b"length:")
         return last_record(folder).timings.predicted_per_second or 0.0
 
 
@@ -153,14 +158,14 @@ def while_it_streams() -> list[Result]:
     with tempfile.TemporaryDirectory() as folder:
         options = ("--temp", "0.8", "-s", "3", "-t", "1", "-c", "4096", "-n", "1500")
         with Window(options, folder) as window:
-            window.until(lambda output: b"loaded in" in output)
+            window.until(b"loaded in")
             window.read(0.5)
             window.type(QUESTION + "\r")
-            window.until(lambda output: b"now " in output)
+            window.until(b"now ")
             shares = [window.cpu_share(WATCH_S) for _ in range(2)]
             memory = window.process.memory_info().rss / MIB
             window.type("\x1b")
-            window.until(lambda output: b"cancelled" in output)
+            window.until(b"cancelled")
             tokens = last_record(folder).predicted_n
     return [
         Result(
@@ -180,10 +185,10 @@ def key_echo() -> Result:
     echoes: list[float] = []
     options = ("--temp", "0.8", "-s", "3", "-c", "4096", "-n", "900")
     with tempfile.TemporaryDirectory() as folder, Window(options, folder) as window:
-        window.until(lambda output: b"loaded in" in output)
+        window.until(b"loaded in")
         window.read(0.5)
         window.type((QUESTION + " ") * 40 + "\r")
-        window.until(lambda output: b"turn 1" in output)
+        window.until(b"turn 1")
         for letter in LETTERS:
             window.read(0.07)
             window.output.clear()
@@ -260,7 +265,7 @@ def long_chat(messages: int, seconds: int = 12) -> float:
         lines += [Line(at_ns, event) for at_ns, event in events]
         path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
         with Window(("replay", str(path)), folder) as window:
-            window.until(lambda output: b"now " in output)
+            window.until(b"now ")
             window.read(1.0)
             return window.cpu_share(seconds - 3.0)
 
