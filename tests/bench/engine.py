@@ -5,6 +5,7 @@ machine drifts by more than what is measured here.
 """
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from backend.session import ModelChoice, Session
 from backend.settings import EngineSettings, SamplingSettings
 from tests.bench.measure import Result, ratio, report, starter
 
+MIB = 1 << 20
 N_CTX = 1024
 N_PROMPT = 512
 N_GEN = 128
@@ -158,6 +160,7 @@ def growing_chat() -> list[Result]:
         )
         session.start()
         records = [answer(session, text) for text in [PROMPT * 8, *(["And then?"] * 7)]]
+        memory = beside_buffers(records[-1], session.log_since(0))
         session.close()
     late = records[1:]
     assert all((record.prompt_tokens or 0) > 3_500 for record in records)
@@ -184,7 +187,28 @@ def growing_chat() -> list[Result]:
             at_least=False,
             detail=f"{prefilled} / {least}",
         ),
+        memory,
     ]
+
+
+def beside_buffers(record: TurnRecord, log: Sequence[str]) -> Result:
+    """Memory of the child that is neither weights nor KV cache nor llama.cpp's buffers."""
+    assert record.machine.engine_rss_bytes is not None
+    assert record.model is not None
+    assert record.kv is not None
+    logged = re.findall(
+        r"(?:compute|output|REPACK model) buffer size = +([\d.]+) MiB", "\n".join(log)
+    )
+    buffers = sum(map(float, logged)) * MIB
+    known = record.model.tensor_bytes + record.kv.bytes_allocated + buffers
+    return Result(
+        "memory of the child beside weights, KV and buffers",
+        (record.machine.engine_rss_bytes - known) / MIB,
+        150.0,
+        at_least=False,
+        unit="MB",
+        detail=f"{record.machine.engine_rss_bytes / MIB:.0f} in all, {known / MIB:.0f} of those",
+    )
 
 
 def _beside_prefill(record: TurnRecord) -> float:

@@ -1,7 +1,5 @@
 """What the benchmarks share: interleaved runs, medians, and a table against the targets."""
 
-import json
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -69,14 +67,6 @@ def ratio(name: str, a: Sequence[float], b: Sequence[float], target: float) -> R
     top, bottom = median(a), median(b)
     spread = f"{top:.1f} [{min(a):.1f}-{max(a):.1f}] / {bottom:.1f} [{min(b):.1f}-{max(b):.1f}]"
     return Result(name, top / bottom, target, at_least=True, detail=spread)
-
-
-def json_of(*command: str) -> dict[str, object]:
-    """The one JSON object that a command prints."""
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    value = json.loads(done.stdout)
-    assert isinstance(value, dict)
-    return value
 
 
 def report(results: Sequence[Result]) -> None:

@@ -19,6 +19,7 @@ from typing import Self
 import msgspec
 import psutil
 
+from backend.local.process import LocalEngine
 from backend.metrics.record import TurnRecord
 from backend.metrics.statistics import percentile
 from backend.protocol import (
@@ -31,8 +32,10 @@ from backend.protocol import (
     TurnRequested,
 )
 from backend.recording import FORMAT, Header, Line
-from backend.settings import SamplingSettings
-from tests.bench.measure import PHASESCOPE, Result, interleaved, json_of, ratio, report
+from backend.session import ModelChoice, Session
+from backend.settings import EngineSettings, SamplingSettings
+from tests.bench.engine import answer
+from tests.bench.measure import PHASESCOPE, Result, interleaved, ratio, report, starter
 from tests.fake_engine import MS, S, ready, started, turn_events
 
 SIZE = (36, 120)
@@ -135,22 +138,36 @@ def last_record(data_dir: str) -> TurnRecord:
     return msgspec.json.decode(text, type=TurnRecord)
 
 
-def in_window() -> float:
-    """Decode rate of an answer in the window."""
-    with tempfile.TemporaryDirectory() as folder:
-        with Window(("--temp", "0", "-c", "1024", "-n", "300"), folder) as window:
-            window.until(b"loaded in")
-            window.read(0.5)
+def beside_no_window(rounds: int) -> Result:
+    """Decode rate of one answer in the window and without, in turns within seconds."""
+    options = ("--temp", "0", "-c", "1024", "-n", "300")
+    with tempfile.TemporaryDirectory() as folder, Window(options, folder) as window:
+        session = Session(
+            lambda: LocalEngine(Path(folder)),
+            ModelChoice(str(starter()), EngineSettings(n_ctx=1024)),
+            sampling=SamplingSettings(temp=0, max_tokens=300),
+        )
+        session.start()
+        window.until(b"loaded in")
+
+        def in_window() -> float:
+            window.output.clear()
+            window.type("\x0e")
+            window.until(b"Every answer")
+            window.output.clear()
             window.type(QUESTION + "\r")
             window.until(b"length:")
-        return last_record(folder).timings.predicted_per_second or 0.0
+            return last_record(folder).timings.predicted_per_second or 0.0
 
+        def without() -> float:
+            session.new_chat()
+            return answer(session, QUESTION).timings.predicted_per_second or 0.0
 
-def in_ask() -> float:
-    """Decode rate of the same answer without a window."""
-    options = ("--json", "--temp", "0", "-c", "1024", "-n", "300")
-    record = msgspec.convert(json_of(PHASESCOPE, "ask", *options, QUESTION), TurnRecord)
-    return record.timings.predicted_per_second or 0.0
+        in_window()
+        without()
+        rates = interleaved(in_window, without, rounds)
+        session.close()
+    return ratio("decode: in the window ÷ ask, all cores", *rates, 0.95)
 
 
 def while_it_streams() -> list[Result]:
@@ -272,12 +289,11 @@ def long_chat(messages: int, seconds: int = 12) -> float:
 
 def main(arguments: Sequence[str]) -> None:
     """Measure everything and report."""
-    rounds = int(arguments[0]) if arguments else 3
-    rates = interleaved(in_window, in_ask, rounds)
-    short, long = interleaved(lambda: long_chat(10), lambda: long_chat(1000), 1)
+    rounds = int(arguments[0]) if arguments else 6
+    short, long = interleaved(lambda: long_chat(10), lambda: long_chat(1000), 2)
     report(
         [
-            ratio("decode: in the window ÷ ask, all cores", *rates, 0.95),
+            beside_no_window(rounds),
             *while_it_streams(),
             key_echo(),
             opening(),
