@@ -60,6 +60,7 @@ class ChatScreen(Screen[None]):
         self._storage_problem: str | None = None
         self._needs_template = False
         self._can_restart = False
+        self._asked: str | None = None
         self._ticks = 0
         self._shown_phase: TurnPhase = "idle"
 
@@ -129,6 +130,7 @@ class ChatScreen(Screen[None]):
                 self._conversation.open(event.chat_id, event.messages)
                 self._remember(event.messages)
             case TurnRequested():
+                self._asked = event.user_text
                 self._conversation.begin(event.user_text, self._model_name())
             case TurnEnded() if update.record is not None:
                 self._turn_ended(event, update.record)
@@ -153,10 +155,8 @@ class ChatScreen(Screen[None]):
         self.refresh_bindings()
 
     def _turn_ended(self, event: TurnEnded, record: TurnRecord) -> None:
-        trace = self._session.live.trace
-        assert trace is not None
         if event.reason == "error" and event.kind in REFUSED:
-            message = trace.requested.user_text
+            message = self._asked
             self._conversation.refused(
                 event.detail or "the message was refused", message_taken_back=message is not None
             )
