@@ -67,7 +67,7 @@ class PhasescopeApp(App[None]):
                 arguments = (int(argument),) if argument else ()
                 if screen.check_action(name, arguments):
                     yield SystemCommand(
-                        f"{command.title}  {command.shown}".rstrip(),
+                        f"{command.title}  {command.shown}",
                         command.help,
                         partial(screen.run_action, command.action),
                     )

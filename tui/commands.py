@@ -62,7 +62,13 @@ COMMANDS = (
         "For a model whose file has no chat template.",
         "use ChatML",
     ),
-    Command("drop_cache", "", "", "Drop the KV cache", "The next turn is cold: all is prefilled."),
+    Command(
+        "drop_cache",
+        "f9",
+        "F9",
+        "Drop the KV cache",
+        "The next turn is cold: all is prefilled.",
+    ),
     *(
         Command(
             f"open_panel({number})",
@@ -99,5 +105,4 @@ def bindings() -> list[Binding]:
             id=f"chat.{command.action}",
         )
         for command in COMMANDS
-        if command.keys
     ]

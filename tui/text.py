@@ -18,6 +18,11 @@ def harmless(text: str) -> str:
     return _NOT_SHOWN.sub(_picture, text)
 
 
+def one_line(text: str) -> str:
+    """The text harmless and without line ends or tabs, for a place of one line."""
+    return harmless(text.replace("\n", "⏎").replace("\t", " "))
+
+
 def _picture(match: re.Match[str]) -> str:
     code = ord(match[0])
     if code < 0x20:

@@ -45,7 +45,7 @@ BARS_KEPT = 200
 
 
 class TurnBar(msgspec.Struct, frozen=True):
-    """An earlier turn in one bar: tokens reused, prefilled and decoded, with their times.
+    """An earlier turn in one bar: tokens reused, prefilled and decoded.
 
     Counts are None for a turn that failed before its prompt was planned.
     """
@@ -54,13 +54,6 @@ class TurnBar(msgspec.Struct, frozen=True):
     cache_n: int | None
     prompt_n: int | None
     predicted_n: int
-    ttft_ms: float | None
-    prompt_ms: float | None
-    predicted_ms: float | None
-    prompt_per_second: float | None
-    predicted_per_second: float | None
-    first_after_load: bool
-    stop_reason: str
 
 
 class ChatTotals(msgspec.Struct, frozen=True):
@@ -102,17 +95,13 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     header: ModelHeader | None = None
     ready: EngineReady | None = None
     context: ContextFacts | None = None
-    warnings: tuple[str, ...] = ()
     phase: TurnPhase = "idle"
     turn: int | None = None
-    thinking: bool = False
     elapsed_ms: float | None = None
     prompt_tokens: int | None = None
     cache_n: int | None = None
     prompt_n: int | None = None
     predicted_n: int = 0
-    max_tokens: int | None = None
-    n_ctx_left: int | None = None
     thinking_n: int = 0
     prefill_done: int = 0
     prefill_total: int | None = None
@@ -129,7 +118,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     session_prompt_per_second: float | None = None
     totals: ChatTotals = ChatTotals()
     bars: tuple[TurnBar, ...] = ()
-    stop_reason: str | None = None
     window: WindowSample | None = None
 
 
@@ -146,7 +134,6 @@ class LiveFigures:
         self._load_fraction: float | None = None
         self._header: ModelHeader | None = None
         self._ready: EngineReady | None = None
-        self._warnings: tuple[str, ...] = ()
         self._trace: TurnTrace | None = None
         self._answering: EngineReady | None = None
         self._window: WindowSample | None = None
@@ -212,7 +199,6 @@ class LiveFigures:
                 self._header = event.header
                 self._ready = None
                 self._load_fraction = 0.0
-                self._warnings = event.warnings
             case LoadProgress():
                 self._load_fraction = event.fraction
             case EngineReady():
@@ -221,7 +207,6 @@ class LiveFigures:
                 self._ready = event
                 self._kv = event.kv
                 self._load_fraction = None
-                self._warnings = event.warnings
             case LoadFailed():
                 self._engine = "failed"
                 self._message = event.message
@@ -290,13 +275,6 @@ class LiveFigures:
                 cache_n=record.cache_n,
                 prompt_n=record.prompt_n,
                 predicted_n=record.predicted_n,
-                ttft_ms=figures.ttft_ms,
-                prompt_ms=figures.prompt_ms,
-                predicted_ms=figures.predicted_ms,
-                prompt_per_second=figures.prompt_per_second,
-                predicted_per_second=figures.predicted_per_second,
-                first_after_load=record.first_after_load,
-                stop_reason=record.stop.reason,
             )
         )
         if record.cache_n is not None and record.prompt_n is not None:
@@ -321,7 +299,6 @@ class LiveFigures:
             header=self._header,
             ready=self._ready,
             context=self._ready.context if self._ready else None,
-            warnings=self._warnings,
             kv=self._kv,
             totals=self._totals,
             bars=tuple(self._bars),
@@ -363,7 +340,6 @@ class LiveFigures:
             state,
             phase=phase,
             turn=request.turn,
-            thinking=trace.is_thinking,
             elapsed_ms=(
                 ms(now_ns - trace.accepted_ns)
                 if trace.accepted_ns is not None and trace.ended is None
@@ -373,8 +349,6 @@ class LiveFigures:
             cache_n=prompt.cache_n if prompt else None,
             prompt_n=prompt.prompt_n if prompt else None,
             predicted_n=len(trace.token_ns),
-            max_tokens=request.sampling.max_tokens,
-            n_ctx_left=prompt.n_ctx_left - len(trace.token_ns) if prompt else None,
             thinking_n=trace.thinking_n,
             prefill_done=done,
             prefill_total=prompt.prompt_n if prompt else None,
@@ -390,24 +364,25 @@ class LiveFigures:
             kv=kv,
             saved_ms=saved_ms,
             totals=totals,
-            stop_reason=trace.ended.reason if trace.ended else None,
         )
 
 
 def kv_with_tokens(kv: KvState, tokens: int) -> KvState:
     """The cache with `tokens` in it, between two reports of the engine.
 
-    Only caches that grow by a cell per token are followed; sliding windows and recurrent
-    states keep the engine's last report.
+    How many cells a sliding window has freed by then is not known: it may be less than all
+    tokens (≈). A recurrent state is one cell.
     """
-    full = tuple(
-        msgspec.structs.replace(cache, cells_used=min(tokens, cache.cells))
-        if cache.kind == "full"
-        else cache
+    caches = tuple(
+        msgspec.structs.replace(
+            cache,
+            cells_used=min(tokens, cache.cells),
+            cells_used_exact=cache.kind != "swa" or not tokens,
+        )
         for cache in kv.caches
     )
-    used = sum(bytes_in_use(c.cells_used, c.cells, c.k_bytes + c.v_bytes) for c in full)
-    return msgspec.structs.replace(kv, cells_used=tokens, caches=full, bytes_used=used)
+    used = sum(bytes_in_use(c.cells_used, c.cells, c.k_bytes + c.v_bytes) for c in caches)
+    return msgspec.structs.replace(kv, cells_used=tokens, caches=caches, bytes_used=used)
 
 
 def bytes_in_use(cells_used: int, cells: int, allocated: int) -> int:

@@ -12,14 +12,24 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
+from time import perf_counter, sleep
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from backend.local.process import LocalEngine
 from backend.machine import usable_cores
 from backend.metrics.record import TurnRecord
-from backend.protocol import BenchEnded, BenchRequest, BenchSample, EngineReady, LoadRequest
-from backend.session import ModelChoice, Session
+from backend.protocol import (
+    BenchEnded,
+    BenchRequest,
+    BenchSample,
+    EngineReady,
+    LoadRequest,
+    PromptReady,
+    TokenBatch,
+    TurnEnded,
+)
+from backend.session import ModelChoice, Script, Session
 from backend.settings import EngineSettings, SamplingSettings
 from tests.bench.measure import Result, ratio, report, starter
 
@@ -191,6 +201,40 @@ def growing_chat() -> list[Result]:
     ]
 
 
+def cancelling(rounds: int) -> list[Result]:
+    """From asking an answer to stop to its end, in both phases."""
+    spent: dict[str, list[float]] = {"prefill": [], "decode": []}
+    with tempfile.TemporaryDirectory() as folder:
+        session = Session(
+            lambda: LocalEngine(Path(folder)),
+            ModelChoice(str(starter()), EngineSettings(n_ctx=4096)),
+            sampling=SamplingSettings(temp=0),
+        )
+        session.start()
+        answer(session, "Hi", Script(cancel_after_tokens=1))
+        for _ in range(2 * rounds):
+            for phase, wanted in (("prefill", PromptReady), ("decode", TokenBatch)):
+                session.new_chat()
+                session.drop_cache()
+                session.send(PROMPT * 2 if phase == "prefill" else "Tell me a long story.")
+                _until(session, wanted)
+                sleep(0.3)
+                asked = perf_counter()
+                session.cancel()
+                _until(session, TurnEnded)
+                spent[phase].append((perf_counter() - asked) * 1000)
+        session.close()
+    return [
+        Result(f"cancel in {phase}, longest", max(times), 100.0, at_least=False, unit="ms")
+        for phase, times in spent.items()
+    ]
+
+
+def _until(session: Session, kind: type[PromptReady | TokenBatch | TurnEnded]) -> None:
+    while not any(isinstance(update.event, kind) for update in session.wait(1.0)):
+        pass
+
+
 def beside_buffers(record: TurnRecord, log: Sequence[str]) -> Result:
     """Memory of the child that is neither weights nor KV cache nor llama.cpp's buffers."""
     assert record.machine.engine_rss_bytes is not None
@@ -219,9 +263,9 @@ def _beside_prefill(record: TurnRecord) -> float:
     return times.ttft_ms - times.prompt_ms - times.first_sample_ms
 
 
-def answer(session: Session, text: str) -> TurnRecord:
+def answer(session: Session, text: str, script: Script | None = None) -> TurnRecord:
     """One turn."""
-    session.send(text)
+    session.send(text, script)
     while True:
         for update in session.wait(1.0):
             if update.record is not None:
@@ -233,7 +277,7 @@ def main(arguments: Sequence[str]) -> None:
     rounds = int(arguments[0]) if arguments else 6
     with BareLoop() as loop:
         compared_rates = [*turns_against_bare(loop, rounds), *bench_against_bare(loop, rounds)]
-    report([*compared_rates, *growing_chat()])
+    report([*compared_rates, *growing_chat(), *cancelling(rounds)])
 
 
 if __name__ == "__main__":

@@ -248,8 +248,12 @@ def opening() -> Result:
     )
 
 
-def long_chat(messages: int, seconds: int = 12) -> float:
-    """CPU share of the window while 100 tokens a second come after so many messages."""
+def long_chat(messages: int, seconds: int = 12) -> tuple[float, float]:
+    """CPU share of the window while 100 tokens a second come after so many messages.
+
+    Returns:
+        The share in the first and in the last seconds of the answer.
+    """
     turns = tuple(
         ChatMessage("user" if index % 2 == 0 else "assistant", f"Message **{index}**. " * 12)
         for index in range(messages)
@@ -284,19 +288,29 @@ def long_chat(messages: int, seconds: int = 12) -> float:
         with Window(("replay", str(path)), folder) as window:
             window.until(b"now ")
             window.read(1.0)
-            return window.cpu_share(seconds - 3.0)
+            first = window.cpu_share(WATCH_S)
+            window.read(seconds - 3.0 - 2 * WATCH_S)
+            return first, window.cpu_share(WATCH_S)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Measure everything and report."""
     rounds = int(arguments[0]) if arguments else 6
-    short, long = interleaved(lambda: long_chat(10), lambda: long_chat(1000), 2)
+    short, long = interleaved(lambda: long_chat(10)[0], lambda: long_chat(1000)[0], 2)
+    early, late = zip(*(long_chat(10, 50) for _ in range(2)), strict=True)
     report(
         [
             beside_no_window(rounds),
             *while_it_streams(),
             key_echo(),
             opening(),
+            Result(
+                "CPU per token: after 4,500 tokens of an answer ÷ at its beginning",
+                median(late) / median(early),
+                1.2,
+                at_least=False,
+                detail=f"{median(late):.1f} % / {median(early):.1f} %",
+            ),
             Result(
                 "CPU per token: chat of 1,000 ÷ of 10 messages",
                 median(long) / median(short),

@@ -65,6 +65,26 @@ def test_a_killed_window_keeps_the_chat_and_leaves_no_engine(tmp_path: Path) -> 
     history.close()
 
 
+def test_a_killed_engine_costs_the_answer_and_the_chat_goes_on(tmp_path: Path) -> None:
+    with Terminal((*COMMAND[:-1], "600"), tmp_path) as terminal:
+        terminal.until_text("loaded in")
+        terminal.type("Write a very long story about a castle.\r")
+        terminal.until(lambda text: re.search(r"decode +█+ +\d\d tok", text) is not None)
+        assert terminal.process.pid is not None
+        (engine,) = psutil.Process(terminal.process.pid).children(recursive=True)
+        engine.kill()
+        terminal.until_text("the engine was killed")
+        terminal.type("Still there?\r")
+        terminal.until_text("PHASES · turn 2")
+        screen = terminal.until(lambda text: re.search(r"decode +█+ +\d+ tok", text) is not None)
+        assert "Still there?" in screen
+        assert "the engine was started" in " ".join(screen.split())
+        terminal.type("\x1b")
+        terminal.until_text("cancelled")
+        terminal.type("\x11")
+        assert terminal.ended() == 0
+
+
 def test_small_terminals_and_resizing(tmp_path: Path) -> None:
     with Terminal(COMMAND, tmp_path, (60, 16)) as terminal:
         terminal.until_text("loaded in")

@@ -3,8 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.style import Style
 
+from tui.text import harmless
 from tui.widgets.markdown import LONG_TAIL, GrowingMarkdown, MarkdownLines
 
 RENDERER = MarkdownLines({}, "monokai", "#222222")
@@ -47,6 +49,38 @@ def test_a_grown_text_looks_like_a_whole_one(name: str, step: int) -> None:
 def test_any_text_can_grow_and_be_rendered(source: str, step: int, width: int) -> None:
     for line in (*grown(source, step, width), *shown(source, width)):
         assert not any(ord(c) < 32 or 0x7F <= ord(c) < 0xA0 for c in line)
+
+
+MARKS = ("```", "```python", "```  \n", "~~~", "> ", "- ", "1. ", "# ", "**", "*", "`", "---", "|")
+WORDS = (
+    "word",
+    "<b>",
+    "&#x202e;",
+    "&amp;",
+    "[x](y)",
+    "![i](j)",
+    "| a | b |\n|---|---|\n| 1 | 2 |\n",
+)
+SPACES = (" ", "    ", "\t", "\n", "\n\n")
+FRAGMENTS = st.sampled_from((*MARKS, *WORDS, *SPACES))
+
+
+@given(st.lists(FRAGMENTS, max_size=30).map("".join), st.integers(1, 7), st.integers(1, 60))
+def test_any_markdown_can_grow_and_be_rendered(source: str, step: int, width: int) -> None:
+    for line in (*grown(source, step, width), *shown(source, width)):
+        assert harmless(line) == line
+
+
+@pytest.mark.parametrize("width", [10, 40, 200])
+@pytest.mark.parametrize("depth", [1, 15, 19, 20, 21, 60])
+@pytest.mark.parametrize("mark", ["> ", "- "])
+def test_nothing_is_lost_however_deep_it_is_nested(mark: str, depth: int, width: int) -> None:
+    assert "word" in "".join(shown(mark * depth + "word", width)).replace(" ", "")
+
+
+@pytest.mark.parametrize(("text", "cells"), [("☺️", 2), ("👩‍👩‍👧‍👦", 2), ("漢字", 4), ("\u200d", 0)])
+def test_characters_have_the_width_that_terminals_give_them(text: str, cells: int) -> None:
+    assert cell_len(text) == cells
 
 
 def test_a_long_fence_is_rendered_in_parts_that_join() -> None:

@@ -225,8 +225,8 @@ class _Run:
 
     def _print_end(self, record: TurnRecord) -> None:
         if self._as_json:
-            sys.stdout.write(self._encoder.encode(record).decode() + "\n")
-            sys.stdout.flush()
+            sys.stdout.buffer.write(self._encoder.encode(record) + b"\n")
+            sys.stdout.buffer.flush()
         elif record.predicted_n:
             click.echo()
         if record.stop.reason == "error":

@@ -8,6 +8,7 @@ import msgspec
 
 from backend.benchmark import BenchmarkError, BenchReport, run_benchmark
 from backend.chat.chatml import CHATML
+from backend.engine import EngineError
 from backend.local.process import LocalEngine
 from backend.paths import log_dir
 from backend.protocol import BenchRequest, BenchSample, LoadRequest
@@ -78,7 +79,10 @@ def bench(**options: Unpack[BenchOptions]) -> None:
         n_depth=options["n_depth"],
         repetitions=options["repetitions"],
     )
-    engine = LocalEngine(log_dir())
+    try:
+        engine = LocalEngine(log_dir())
+    except EngineError as error:
+        raise click.ClickException(harmless(str(error))) from error
     try:
         report = run_benchmark(engine, load, request, _show)
     except BenchmarkError as error:

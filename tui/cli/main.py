@@ -6,6 +6,7 @@ from importlib.metadata import version
 from typing import Unpack
 
 import click
+from click.core import ParameterSource
 
 from tui.cli.options import engine_options, sampling_options
 from tui.cli.window import WindowOptions, open_window, record, replay
@@ -39,6 +40,14 @@ def phasescope(ctx: click.Context, **options: Unpack[WindowOptions]) -> None:
     """
     if ctx.invoked_subcommand is None:
         open_window(options)
+        return
+    for parameter in ctx.command.params:
+        name = parameter.name or ""
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"{parameter.opts[0]} stands before {ctx.invoked_subcommand}; options of a "
+                "command stand behind it"
+            )
 
 
 for command in (record, replay):

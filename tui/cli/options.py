@@ -1,5 +1,6 @@
 """Options that several commands share, spelled as llama.cpp spells them."""
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar
@@ -50,6 +51,19 @@ class SamplingOptions(TypedDict):
     system: str | None
 
 
+class FiniteRange(click.FloatRange):
+    """A number in a range; neither infinite nor "not a number"."""
+
+    def convert(
+        self, value: float, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
+
+
 POSITIVE = click.IntRange(min=1)
 
 _ENGINE = EngineSettings()
@@ -59,7 +73,9 @@ _SAMPLING = SamplingSettings()
 def engine_options(command: F) -> F:
     """Add the options that say which model is loaded, and how."""
     options = [
-        click.option("-m", "--model", help="GGUF file. Default: the last used, else the starter."),
+        click.option(
+            "-m", "--model", help="GGUF file. Default: the starter; of the window: the last used."
+        ),
         click.option(
             "-c",
             "--ctx-size",
@@ -126,20 +142,20 @@ def sampling_options(command: F) -> F:
             "-s", "--seed", type=click.IntRange(0, (1 << 32) - 1), help="Seed. Default: drawn."
         ),
         click.option(
-            "--temp", type=float, default=_SAMPLING.temp, show_default=True, help="0 is greedy."
+            "--temp",
+            type=FiniteRange(),
+            default=_SAMPLING.temp,
+            show_default=True,
+            help="0 is greedy.",
         ),
         click.option(
             "--top-k", type=click.IntRange(min=0), default=_SAMPLING.top_k, show_default=True
         ),
-        click.option(
-            "--top-p", type=click.FloatRange(0, 1), default=_SAMPLING.top_p, show_default=True
-        ),
-        click.option(
-            "--min-p", type=click.FloatRange(0, 1), default=_SAMPLING.min_p, show_default=True
-        ),
+        click.option("--top-p", type=FiniteRange(0, 1), default=_SAMPLING.top_p, show_default=True),
+        click.option("--min-p", type=FiniteRange(0, 1), default=_SAMPLING.min_p, show_default=True),
         click.option(
             "--repeat-penalty",
-            type=click.FloatRange(min=0, min_open=True),
+            type=FiniteRange(min=0, min_open=True),
             default=_SAMPLING.repeat_penalty,
             show_default=True,
         ),

@@ -4,6 +4,7 @@ from backend.metrics.live import Snapshot
 from backend.protocol import CacheOutcome, CacheReason
 from tui.figures import DASH, count, milliseconds
 from tui.panels.drawing import Drawing, Line, Span, bar, paragraphs, spread
+from tui.text import one_line
 
 REASONS: dict[CacheReason, str] = {
     "dropped": "the cache had been dropped",
@@ -42,8 +43,7 @@ def draw(state: Snapshot, width: int, height: int) -> Drawing:
         )
         cells = bar((("reused", reused), ("prefill", new)), reused + new, room)
         lines.append(spread(cells, (Span(ratio, "strong"),), width))
-        saved = state.saved_ms
-        lines.append((Span(f"saved ≈ {milliseconds(saved)}" if saved else "saved nothing"),))
+        lines.append((Span(_saved(state)),))
     totals = state.totals
     if totals.hit_ratio is not None:
         spelled = f"chat {count(totals.cache_n)} of {count(totals.cache_n + totals.prompt_n)}"
@@ -57,15 +57,24 @@ def explain(state: Snapshot) -> str:
     """What the figures are, with the counts that went into them."""
     rate = state.session_prompt_per_second
     saved = (
-        f"Time saved = reused tokens / the session's median prefill rate, {rate:,.0f} tokens/s."
+        "Time saved = reused tokens / the median rate of the session's prefills of 32 tokens and "
+        f"more, {rate:,.0f} tokens/s (the first after a load only while there is no other)."
         if rate
-        else "Time saved is not known before the first prefill."
+        else "Time saved is not known before a prefill of 32 tokens or more."
     )
     return (
         "A prompt token is reused when the KV cache holds its state and all before it is the "
         "same; the rest is prefilled. Hit ratio = reused / prompt tokens: "
         f"{count(state.cache_n)} / {count(state.prompt_tokens)}.\n{saved}"
     )
+
+
+def _saved(state: Snapshot) -> str:
+    """The time that reuse saved; nothing is certain, anything else an estimate."""
+    if state.cache_n == 0:
+        return "saved nothing"
+    saved = state.saved_ms
+    return f"saved {DASH}" if saved is None else f"saved ≈ {milliseconds(saved)}"
 
 
 def _reason(cache: CacheOutcome, prompt_tokens: int | None, width: int) -> tuple[Line, ...]:
@@ -80,6 +89,5 @@ def _reason(cache: CacheOutcome, prompt_tokens: int | None, width: int) -> tuple
     lines += paragraphs(where, width)
     for sign, text in (("−", cache.before), ("+", cache.after)):
         if text:
-            one_line = text.replace("\n", "⏎").replace("\t", " ")
-            lines += ((Span(f"{sign} {one_line}", "dim"),),)
+            lines += ((Span(f"{sign} {one_line(text)}", "dim"),),)
     return lines

@@ -91,8 +91,9 @@ def _prefill(state: Snapshot, width: int) -> Line:
     done = min(state.prefill_done, total)
     if state.phase == "prefill":
         left = state.prefill_left_ms
-        words = f"{done:,}/{total:,} tok"
-        words += f"  {milliseconds(left)} left" if left is not None else ""
+        about = "≈" if state.ready is not None and state.ready.progress_is_estimated else ""
+        words = f"{about}{done:,}/{total:,} tok"
+        words += f"  ≈{milliseconds(left)} left" if left is not None else ""
     else:
         short = f"{done:,}/{total:,} tok" if done < total else f"{total:,} tok"
         words = f"{short}  {milliseconds(state.timings.prompt_ms)}"
@@ -110,7 +111,8 @@ def _decode(state: Snapshot, width: int) -> Line:
     if not state.predicted_n:
         return (label, Span(GLYPHS["free"], "dim"))
     pace = state.rolling_rate if state.phase == "decode" else state.timings.predicted_per_second
-    words = f"{state.predicted_n:,} tok  {rate(pace)}"
+    thought = f" ({state.thinking_n:,} thinking)" if state.thinking_n else ""
+    words = f"{state.predicted_n:,} tok{thought}  {rate(pace)}"
     room = _room(width, words)
     per_cell = 1
     while room > 0 and state.predicted_n > per_cell * room:

@@ -136,6 +136,7 @@ class ChatScreen(Screen[None]):
                 self._turn_ended(event, update.record)
             case ModelRead():
                 self._needs_template = event.need_template
+                self._conversation.model_read(event)
             case EngineReady():
                 self._can_restart = False
                 self._conversation.engine_ready(event)

@@ -39,7 +39,7 @@ class HelpScreen(ModalScreen[None]):
 
 
 def _keys() -> Content:
-    rows = [*TYPING, *((c.shown or "in ^p", f"{c.title}: {c.help}") for c in COMMANDS)]
+    rows = [*TYPING, *((c.shown, f"{c.title}: {c.help}") for c in COMMANDS)]
     return Content("\n").join(
         [Content.assemble((key.ljust(KEY_WIDTH), "bold"), words) for key, words in rows]
     )

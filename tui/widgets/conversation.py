@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from backend.chat.thinking import ThinkingSplitter
 from backend.metrics.record import TurnRecord
-from backend.protocol import ChatMessage, EngineExited, EngineReady, LoadFailed
-from tui.figures import milliseconds
+from backend.protocol import ChatMessage, EngineExited, EngineReady, LoadFailed, ModelRead
+from tui.figures import milliseconds, size
 from tui.widgets.entries import AnswerEntry, Entry, LiveAnswer, NoticeEntry, UserEntry
 from tui.widgets.transcript import Transcript
 
@@ -36,6 +36,7 @@ class Conversation:
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
         self._chat_id: str | None = None
+        self._need: str | None = None
 
     def open(self, chat_id: str, messages: Sequence[ChatMessage]) -> None:
         """Show a chat's messages; what the same chat already shows stays, with its figures."""
@@ -105,12 +106,17 @@ class Conversation:
         else:
             self._transcript.append(entry)
 
+    def model_read(self, event: ModelRead) -> None:
+        """A model's header is known, and what loading it will take."""
+        self._need = f"It needs ≈{size(event.need_bytes)} of {size(event.available_bytes)} there."
+
     def engine_ready(self, event: EngineReady) -> None:
         """A model is loaded."""
+        need = (self._need,) if self._need is not None else ()
         self.notice(
             f"{event.model.name} loaded in {milliseconds(event.load_ms)}, "
             f"warmed up in {milliseconds(event.warmup_ms)}; no TTFT contains this.",
-            event.warnings,
+            (*need, *event.warnings),
         )
 
     def load_failed(self, event: LoadFailed) -> None:

@@ -14,6 +14,9 @@ from tui.widgets.markdown import GrowingMarkdown, MarkdownLines
 
 GAP = Strip([])
 
+LONGEST_SHOWN = 12_000
+"""Characters of a message of the user from which its middle is not shown."""
+
 FIGURE_ROLES = {"prefill": "prefill", "decode": "decode", "reused": "reused"}
 """Figures that have their phase's style, by their first word."""
 
@@ -72,7 +75,7 @@ class Fixed:
 
 
 class UserEntry(Fixed):
-    """What the user said, shown as it was typed."""
+    """What the user said, shown as it was typed; of a very long message both ends."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -81,7 +84,18 @@ class UserEntry(Fixed):
     def layout(self, look: Look, width: int) -> None:
         """Lay it out."""
         label = look.text("you", "you", width)
-        self._strips = [*label, *look.text(self.text, None, width), GAP]
+        if len(self.text) <= LONGEST_SHOWN:
+            self._strips = [*label, *look.text(self.text, None, width), GAP]
+            return
+        half = LONGEST_SHOWN // 2
+        hidden = f"… {len(self.text) - 2 * half:,} characters that were sent are not shown …"
+        self._strips = [
+            *label,
+            *look.text(self.text[:half], None, width),
+            *look.text(hidden, "notice", width),
+            *look.text(self.text[-half:], None, width),
+            GAP,
+        ]
 
 
 class NoticeEntry(Fixed):

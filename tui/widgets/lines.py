@@ -9,13 +9,13 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.panels.drawing import BLANK, Line, Role
-from tui.text import harmless
+from tui.text import one_line
 
 
 class Lines(Widget):
     """Lines of spans; each role's style is the component class `lines--ROLE`.
 
-    Whatever the text, it is shown harmless.
+    Whatever the text, it is harmless and stays in its line.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{role}" for role in get_args(Role)}
@@ -56,7 +56,7 @@ class Lines(Widget):
         """One line of the widget."""
         width = self.size.width
         spans = _at(self._lines, y)
-        strip = Strip([Segment(harmless(text), self._style(role)) for text, role in spans])
+        strip = Strip([Segment(one_line(text), self._style(role)) for text, role in spans])
         return strip.adjust_cell_length(width, self._style("plain"))
 
 

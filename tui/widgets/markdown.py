@@ -24,6 +24,12 @@ from tui.text import harmless
 LONG_TAIL = 1_200
 """Characters of an unfinished block from which its beginning is rendered for good."""
 
+DEEPEST = 19
+"""Level of nesting from which the parser (20 at most) drops text."""
+
+INDENT = 4
+"""Most cells by which a level of nesting is indented."""
+
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")
 _NEW_BLOCK = re.compile(r"^(?:#{1,6} |[-*+] |\d{1,9}[.)] |> )")
 
@@ -35,7 +41,8 @@ class _Code(CodeBlock):
     def create(cls, markdown: Markdown, token: Token) -> "_Code":
         """The element of a fence or an indented block."""
         assert isinstance(markdown, _Answer)
-        return cls((token.info or "text").split()[0], markdown.code_theme, markdown.code_ground)
+        language = (token.info.split() or ["text"])[0]
+        return cls(language, markdown.code_theme, markdown.code_ground)
 
     def __init__(self, lexer_name: str, theme: str, ground: str) -> None:
         super().__init__(lexer_name, theme)
@@ -96,6 +103,7 @@ class _Answer(Markdown):
     def __init__(self, code_theme: str, code_ground: str) -> None:
         super().__init__("", code_theme=code_theme, hyperlinks=False)
         self.code_ground = code_ground
+        self.depth = 0
         self._parser = MarkdownIt("commonmark", {"html": False})
         self._parser.enable(["strikethrough", "table"])
 
@@ -103,6 +111,7 @@ class _Answer(Markdown):
         """Take another text."""
         self.markup = markup
         self.parsed = self._parser.parse(markup)
+        self.depth = max((token.level for token in self.parsed), default=0)
         for token in self.parsed:
             token.children = [_as_in_chat(child) for child in token.children or ()]
 
@@ -131,7 +140,11 @@ class MarkdownLines:
         """All lines of a text, `width` cells wide at most."""
         if not source.strip():
             return []
-        self._document.show(harmless(source))
+        text = harmless(source)
+        self._document.show(text)
+        if self._document.depth >= DEEPEST or self._document.depth * INDENT >= width:
+            # The parser leaves out what is nested too deep, and so would a line without room.
+            return self.wrapped(Text(text, overflow="fold"), width)
         return self.wrapped(self._document, width)
 
     def wrapped(self, renderable: Markdown | Text, width: int) -> list[Strip]:
@@ -247,9 +260,14 @@ def _whole_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _as_in_chat(token: Token) -> Token:
-    """A line end stays one, and an image is its words and its address."""
+    """A line end stays one, and an image is its words and its address.
+
+    Text is made harmless again: an entity such as `&#x202e;` is a character only now.
+    """
     if token.type == "softbreak":
         return Token("hardbreak", "br", 0)
-    if token.type != "image":
-        return token
-    return Token("text", "", 0, content=f"[{token.content}]({token.attrs.get('src', '')})")
+    if token.type == "image":
+        words = f"[{token.content}]({token.attrs.get('src', '')})"
+        return Token("text", "", 0, content=harmless(words))
+    token.content = harmless(token.content)
+    return token

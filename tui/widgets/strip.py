@@ -6,8 +6,6 @@ from tui.panels import kv_cache, phases
 from tui.panels.drawing import Drawing, Line, Span, line_width
 from tui.widgets.lines import Lines
 
-HEIGHT = 2
-
 
 class FiguresStrip(Lines):
     """Both phases in one line, the other figures in a second."""
