@@ -193,11 +193,14 @@ async def test_a_store_that_fails_is_named_and_the_chat_goes_on(tmp_path: Path) 
     window.session, window.app = session, PhasescopeApp(session)
     async with window.run() as pilot:
         await ready_window(pilot, window)
-        history.close()
+        history._db.execute("ALTER TABLE chats RENAME TO elsewhere")
         await pilot.press(*"Hi", "enter")
         await until(pilot, lambda: window.said()[-1:] == [("model", "Hello there.")])
-        assert any("cannot be used" in notice for notice in window.notices())
-        assert "not stored" in screen_text(pilot)
+        await until(pilot, lambda: any("cannot be used" in note for note in window.notices()))
+        await until(pilot, lambda: "not stored" in screen_text(pilot))
+        history._db.execute("ALTER TABLE elsewhere RENAME TO chats")
+        await until(pilot, lambda: "not stored" not in screen_text(pilot))
+        assert history.load_chat(session.chat.id).title == "Hi"
 
 
 async def test_thinking_stands_apart_from_the_answer_while_it_comes_and_after() -> None:

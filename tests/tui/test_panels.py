@@ -17,12 +17,12 @@ from backend.settings import SamplingSettings
 from tests.fake_engine import S, kv, ready, started, turn_events
 from tui.figures import DASH
 from tui.panels import PANELS, cache_hits, kv_cache, phases, tokens, ttft
-from tui.panels.drawing import Drawing, Role, bar, columns, line_width
+from tui.panels.drawing import Drawing, Role, bar, columns, line_width, paragraphs
 from tui.widgets.header import header_line
 from tui.widgets.strip import strip_lines
 
 NARROWEST = 24
-"""Columns inside a panel at the narrowest dashboard, of 110 columns."""
+"""Columns inside a panel at the narrowest dashboard; PHASES has those of two panels."""
 
 REQUEST = TurnRequest(1, "id", "chat", (), SamplingSettings(), "2026-01-01T00:00:00+00:00")
 
@@ -147,7 +147,7 @@ def test_a_panel_fits_any_room(kind: object, width: int, height: int, which: int
     state = (Snapshot(engine="starting"), halfway(), answered())[which]
     drawing = kind.draw(state, width, height)
     assert len(drawing.lines) <= height
-    if width >= NARROWEST:
+    if width >= (2 * NARROWEST if kind.name == "phases" else NARROWEST):
         assert all(line_width(line) <= width for line in drawing.lines)
     assert kind.explain(state) or state.kv is None
 
@@ -166,6 +166,12 @@ def test_a_bar_is_as_wide_as_it_should_be_and_shows_every_part(
     shown = {span.role for span in drawn}
     assert shown == ({role for role, size in parts if size} if total else set())
     assert line_width(drawn) == (width if total else 0)
+
+
+def test_paragraphs_are_as_wide_as_their_characters_on_a_terminal() -> None:
+    lines = paragraphs("漢字漢字漢字漢字.gguf is damaged", 10)
+    assert all(line_width(line) <= 10 for line in lines)
+    assert "".join(line[0].text for line in lines).startswith("漢字漢字漢字漢字.gguf")
 
 
 def test_a_column_stands_on_zero_and_an_outlier_is_cut_and_marked() -> None:

@@ -1,6 +1,7 @@
 """The command line without a model: usage, refusals, and what `ask` prints."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -452,6 +453,31 @@ def test_ctrl_c_exits_with_130_and_keeps_what_there_is(
     assert [type(request).__name__ for request in engines[0].requests][-1] == "CancelRequest"
     assert not engines[0].alive
     assert type(read_recording(file).lines[-1].event).__name__ == "TurnEnded"
+
+
+def test_a_pipe_gets_utf8_whatever_the_code_page_of_the_system() -> None:
+    script = "from tui.cli.main import speak_utf8; speak_utf8(); print('漢字')"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        check=True,
+        timeout=60,
+        env={**os.environ, "PYTHONIOENCODING": "cp1252"},
+    )
+    assert done.stdout.decode().strip() == "漢字"
+
+
+def test_an_option_before_a_command_is_not_dropped_in_silence() -> None:
+    result = run("-m", "other.gguf", "doctor")
+    assert result.exit_code == 2
+    assert "-m stands before doctor" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--temp", "--top-p", "--min-p", "--repeat-penalty"])
+def test_a_number_that_is_none_is_refused(option: str) -> None:
+    result = run("ask", option, "nan", "hello")
+    assert result.exit_code == 2
+    assert "finite" in result.stderr or "range" in result.stderr
 
 
 # ------------------------------------------------------------------------------ modules

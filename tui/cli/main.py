@@ -3,6 +3,7 @@
 import sys
 from importlib import import_module
 from importlib.metadata import version
+from io import TextIOWrapper
 from typing import Unpack
 
 import click
@@ -54,8 +55,20 @@ for command in (record, replay):
     phasescope.add_command(command)
 
 
+def speak_utf8() -> None:
+    """Write UTF-8 to files and pipes, and nothing that a terminal's encoding lacks.
+
+    Python would take the system's old code page on Windows, which no JSON reader expects.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            encoding = stream.encoding if stream.isatty() else "utf-8"
+            stream.reconfigure(encoding=encoding, errors="replace")
+
+
 def main() -> None:
     """Run `phasescope`; ends with the exit status 0, 1, 2 or (interrupted) 130."""
+    speak_utf8()
     try:
         status = phasescope.main(prog_name="phasescope", standalone_mode=False)
     except click.ClickException as error:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from textwrap import wrap
 from typing import Literal, NamedTuple
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from rich.style import Style
 from textual.renderables.digits import Digits
@@ -142,8 +142,10 @@ def big(text: str, unit: str, role: Role) -> tuple[Line, ...]:
 
 def paragraphs(text: str, width: int, role: Role = "dim") -> tuple[Line, ...]:
     """Text broken into lines, a paragraph a line of it."""
+    width = max(2, width)
     return tuple(
         (Span(piece, role),)
         for paragraph in text.split("\n")
-        for piece in wrap(paragraph, max(1, width))
+        for words in wrap(paragraph, width)
+        for piece in chop_cells(words, width)
     )
