@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from backend.engine import Engine
-from backend.metrics.statistics import median, rate_per_second
+from backend.engine import Engine, EngineError
+from backend.metrics.statistics import percentile, rate_per_second
 from backend.protocol import (
     BenchEnded,
     BenchRequest,
@@ -60,6 +60,18 @@ def run_benchmark(
     Raises:
         BenchmarkError: The model cannot be loaded, or the engine failed.
     """
+    try:
+        return _measured(engine, load, bench, on_sample)
+    except EngineError as error:
+        raise BenchmarkError(str(error)) from error
+
+
+def _measured(
+    engine: Engine,
+    load: LoadRequest,
+    bench: BenchRequest,
+    on_sample: Callable[[BenchSample], None],
+) -> BenchReport:
     engine.send(load)
     ready: EngineReady | None = None
     samples: list[BenchSample] = []
@@ -91,7 +103,11 @@ def rows(samples: list[BenchSample]) -> tuple[BenchRow, ...]:
             tests.setdefault(test, []).append(rate)
     return tuple(
         BenchRow(
-            *test, samples=tuple(rates), median=median(rates) or 0.0, min=min(rates), max=max(rates)
+            *test,
+            samples=tuple(rates),
+            median=percentile(sorted(rates), 0.5),
+            min=min(rates),
+            max=max(rates),
         )
         for test, rates in tests.items()
     )

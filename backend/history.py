@@ -17,6 +17,17 @@ SCHEMA_VERSION = 1
 BUSY_MS = 5_000
 """How long a write waits for another copy of the program."""
 
+REMEDIES = {
+    sqlite3.SQLITE_BUSY: "another program is writing to it: close that one",
+    sqlite3.SQLITE_CANTOPEN: "see whether its folder is there and may be written",
+    sqlite3.SQLITE_CORRUPT: "move the file away to begin a new one",
+    sqlite3.SQLITE_FULL: "make room on the disk",
+    sqlite3.SQLITE_IOERR: "see whether the disk is well and has room",
+    sqlite3.SQLITE_NOTADB: "move the file away to begin a new one",
+    sqlite3.SQLITE_READONLY: "make the file and its folder writable",
+}
+"""What can be done about an error of SQLite, by its kind."""
+
 SCHEMA = """
 CREATE TABLE chats (
     id TEXT PRIMARY KEY,
@@ -55,6 +66,20 @@ class HistoryError(Exception):
     """The store cannot be read or written; the text is one sentence."""
 
 
+class ChatHead(NamedTuple):
+    """A chat without its messages, as it was at one moment."""
+
+    id: str
+    title: str
+    system: str | None
+    leaf: str | None
+
+    @classmethod
+    def of(cls, chat: Chat) -> "ChatHead":
+        """The head of a chat as it is now."""
+        return cls(chat.id, chat.title, chat.system, chat.leaf)
+
+
 class ChatRow(NamedTuple):
     """A stored chat in a list."""
 
@@ -70,12 +95,15 @@ class History:
     Args:
         path: The database file; it is made if it is not there.
 
+    Attributes:
+        path: The same.
+
     Raises:
         HistoryError: It is not usable.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         try:
             self._db = sqlite3.connect(path, isolation_level=None, timeout=BUSY_MS / 1000)
         except sqlite3.Error as error:
@@ -106,7 +134,7 @@ class History:
             self._db.execute("COMMIT")
         if self._version() > SCHEMA_VERSION:
             raise HistoryError(
-                f"{self._path} was written by a newer phasescope; update this one to read it"
+                f"{self.path} was written by a newer phasescope; update this one to read it"
             )
 
     def _write_ahead(self) -> None:
@@ -116,8 +144,7 @@ class History:
             try:
                 self._db.execute("PRAGMA journal_mode = WAL")
             except sqlite3.OperationalError as error:
-                # The low byte is the kind, whatever the circumstances.
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > end:
+                if _kind(error) != sqlite3.SQLITE_BUSY or monotonic() > end:
                     raise
                 sleep(0.01)
             else:
@@ -127,7 +154,9 @@ class History:
         return int(self._db.execute("PRAGMA user_version").fetchone()[0])
 
     def _error(self, error: sqlite3.Error) -> HistoryError:
-        return HistoryError(f"the chats in {self._path} cannot be used: {error}")
+        remedy = REMEDIES.get(_kind(error))
+        ending = "" if remedy is None else f"; {remedy}"
+        return HistoryError(f"the chats in {self.path} cannot be used: {error}{ending}")
 
     def _write(self, sql: str, values: Sequence[object]) -> None:
         storable = [well_formed(value) if isinstance(value, str) else value for value in values]
@@ -136,7 +165,7 @@ class History:
         except sqlite3.Error as error:
             raise self._error(error) from error
 
-    def save_chat(self, chat: Chat) -> None:
+    def save_chat(self, chat: Chat | ChatHead) -> None:
         """Store a chat's title, system prompt and place (not its messages)."""
         now = _now()
         self._write(
@@ -210,7 +239,7 @@ class History:
         if row is None:
             raise HistoryError(f"there is no chat {chat_id}")
         chat = Chat(chat_id, system=row[1])
-        # A disk that was full for a while may have swallowed a message that others follow.
+        # A damaged file may have lost a message that others follow.
         known = {node[0] for node in nodes}
         for node_id, parent, role, content, token_ids, lead, turn_id, state in nodes:
             chat.put(
@@ -241,7 +270,7 @@ class History:
         try:
             return [msgspec.json.decode(text, type=TurnRecord) for (text,) in rows]
         except msgspec.DecodeError as error:
-            raise HistoryError(f"a turn record in {self._path} is damaged: {error}") from error
+            raise HistoryError(f"a turn record in {self.path} is damaged: {error}") from error
 
     def prompt_ids(self, turn_id: str) -> tuple[int, ...]:
         """The tokens of a turn's prompt.
@@ -274,6 +303,11 @@ class History:
     def close(self) -> None:
         """Close the store."""
         self._db.close()
+
+
+def _kind(error: sqlite3.Error) -> int:
+    """SQLite's code of an error, without the circumstances, which are in the higher bytes."""
+    return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)) & 0xFF
 
 
 def pack_ids(ids: Sequence[int]) -> bytes:

@@ -13,6 +13,9 @@ from backend.protocol import WindowSample
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
 
+SHORTEST_S = 0.5
+"""A shorter time has no shares: the system counts CPU time in ticks of 10 ms or more."""
+
 
 def usable_cores() -> int:
     """Physical cores that this process may use: the default number of threads.
@@ -50,8 +53,9 @@ def power_source() -> Literal["battery", "mains"] | None:
 class WindowSampler:
     """Samples the machine, the engine's process and this process itself.
 
-    The figures are shares of the time since the sample before; the first sample has none. Each
-    sampler has a beginning of its own, so that several can measure different spans.
+    The figures are shares of the time since the sample before; the first sample has none, nor has
+    one that follows within `SHORTEST_S`. Each sampler has a beginning of its own, so that several
+    can measure different spans.
     """
 
     def __init__(self) -> None:
@@ -70,11 +74,11 @@ class WindowSampler:
         total, idle = sum(cores), cores.idle + getattr(cores, "iowait", 0.0)
         before, self._before = self._before, (now, own.user + own.system, total, idle)
         own_percent = cpu_percent = None
-        if before is not None:
-            if now > before[0]:
-                own_percent = 100 * (own.user + own.system - before[1]) / (now - before[0])
+        if before is not None and now - before[0] >= SHORTEST_S:
+            own_percent = 100 * (own.user + own.system - before[1]) / (now - before[0])
             if total > before[2]:
-                cpu_percent = 100 * (1 - (idle - before[3]) / (total - before[2]))
+                # The system may count a little more idle time than all time.
+                cpu_percent = max(0.0, 100 * (1 - (idle - before[3]) / (total - before[2])))
         return WindowSample(
             ui_cpu_percent=own_percent,
             cpu_percent=cpu_percent,

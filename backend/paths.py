@@ -20,11 +20,9 @@ def data_dir() -> Path:
 
 
 def log_dir() -> Path:
-    """Folder of the engine's logs; made if it is not there."""
+    """Folder of the engine's logs; an engine makes it when it starts."""
     moved = os.environ.get(DATA_VARIABLE)
-    folder = Path(moved) / "log" if moved else platformdirs.user_log_path(APP, appauthor=False)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return Path(moved) / "log" if moved else platformdirs.user_log_path(APP, appauthor=False)
 
 
 def database_path() -> Path:

@@ -15,6 +15,7 @@ import msgspec
 
 from backend.settings import EngineSettings, SamplingSettings
 from models.header import ModelHeader
+from models.memory import CacheKind
 
 Role = Literal["system", "user", "assistant"]
 
@@ -182,7 +183,11 @@ class ModelFacts(msgspec.Struct, frozen=True):
 
 
 class ContextFacts(msgspec.Struct, frozen=True):
-    """The context as llama.cpp made it (not as it was asked for)."""
+    """The context as llama.cpp made it (not as it was asked for).
+
+    Attributes:
+        flash_attn: None where llama.cpp was left to choose and does not tell.
+    """
 
     n_ctx: int
     n_ctx_train: int
@@ -191,7 +196,7 @@ class ContextFacts(msgspec.Struct, frozen=True):
     n_threads: int
     n_threads_batch: int
     n_gpu_layers: int
-    flash_attn: bool
+    flash_attn: bool | None
     type_k: str
     type_v: str
     swa_full: bool
@@ -207,7 +212,7 @@ class KvCacheState(msgspec.Struct, frozen=True):
         cells_used_exact: False where llama.cpp does not tell and positions stand in (≈).
     """
 
-    kind: str
+    kind: CacheKind
     layers: int
     cells: int
     cells_used: int
@@ -251,6 +256,7 @@ class CacheOutcome(msgspec.Struct, frozen=True):
         before: Text that the cache held at `at`; None if nothing differs.
         after: Text that the prompt has at `at`; None if nothing differs.
         no_rollback: A sound rollback was not possible on this memory, so all was recomputed.
+        hint: A few words on the cause, where the texts leave no doubt.
     """
 
     reason: CacheReason
@@ -260,6 +266,7 @@ class CacheOutcome(msgspec.Struct, frozen=True):
     before: str | None
     after: str | None
     no_rollback: bool = False
+    hint: str | None = None
 
 
 # ----------------------------------------------------------------------------------- events
@@ -342,11 +349,14 @@ class EngineExited(Message, frozen=True):
         expected: The client had asked for it.
         message: One sentence on what happened.
         log_tail: llama.cpp's last lines.
+        kind: What a turn that was under way failed of; `template` where the client ended a
+            template that took too long.
     """
 
     expected: bool
     message: str
     log_tail: tuple[str, ...] = ()
+    kind: ErrorKind = "engine"
 
 
 class LogLines(Message, frozen=True):
@@ -462,7 +472,8 @@ class TurnEnded(Message, frozen=True):
         reason: Why it ended; `detail` says it in a sentence where there is more to say.
         kind: With reason `error`: what it is about.
         prompt_ns: Time in prefill's decode calls (also of a prefill that was cancelled). The
-            durations, `prompt_done` and `kv` are None when the engine died in the turn.
+            durations and `perf` are None when it did not come to that; they, `prompt_done` and
+            `kv` are None when the engine died in the turn.
         decode_ns: Time in decode calls after the first token, until the logits are there.
         decode_sample_ns: Time in sampling after the first token.
         prompt_done: New prompt tokens that are in the cache now.
@@ -486,7 +497,6 @@ class TurnEnded(Message, frozen=True):
     perf: "PerfCounters | None" = None
     engine_rss_bytes: int | None = None
     major_faults: int | None = None
-    warnings: tuple[str, ...] = ()
 
 
 class PerfCounters(msgspec.Struct, frozen=True):
@@ -534,12 +544,14 @@ class WindowSample(Message, frozen=True):
         cpu_percent: Load of all cores, 0 to 100.
         engine_rss_bytes: Resident memory of the child.
         power: `battery`, `mains` or None where unknown.
+        turn: The turn whose whole time the shares are of; None: the time since the last sample.
     """
 
     ui_cpu_percent: float | None
     cpu_percent: float | None
     engine_rss_bytes: int | None
     power: Literal["battery", "mains"] | None
+    turn: int | None = None
 
 
 Event = (

@@ -16,9 +16,9 @@ from uuid import uuid4
 import msgspec
 
 from backend.chat.chatml import CHATML
-from backend.chat.tree import Chat, ChatError, Node, well_formed
+from backend.chat.tree import Chat, ChatError, Node, NodeState, well_formed
 from backend.engine import Engine, EngineError, RequestError
-from backend.history import History, HistoryError
+from backend.history import ChatHead, History
 from backend.machine import WindowSampler
 from backend.metrics.live import LiveFigures, Snapshot
 from backend.metrics.record import TurnRecord
@@ -45,6 +45,7 @@ from backend.protocol import (
 )
 from backend.recording import Recorder, RecordingError
 from backend.settings import EngineSettings, SamplingSettings
+from backend.store import StoreWriter
 
 LOG_LINES_KEPT = 2_000
 
@@ -52,7 +53,10 @@ SAVE_EVERY_S = 1.0
 """How often an answer in progress is stored."""
 
 SAMPLE_EVERY_S = 1.0
-"""How often the machine and the window are sampled while a turn runs."""
+"""How often the machine and the window are sampled, also between turns."""
+
+FLUSH_S = 3.0
+"""How long closing waits until all is stored."""
 
 LAST_MODEL = "last_model"
 """Setting in the store: path of the model that was loaded last."""
@@ -100,14 +104,13 @@ class Session:
         model: What to load; None in a replay.
         sampling: Sampling settings of the turns to come.
         system: System prompt of new chats.
-        history: Where chats are stored; None stores nothing.
+        history: Where chats are stored; None stores nothing. It is closed with the session.
         recorder: Where the event stream is recorded; None records nothing.
         chat: A stored chat to go on with; None begins a new one.
 
     Attributes:
         live: The figures, fed with every event.
         chat: The chat that is open.
-        storage_problem: Why chats or recording are not written any more; None while all is well.
     """
 
     def __init__(
@@ -127,10 +130,11 @@ class Session:
         self.sampling = sampling or SamplingSettings()
         self._system = None if system is None else well_formed(system)
         self._history = history
+        self._store = None if history is None else StoreWriter(history.path)
         self._recorder = recorder
         self.live = LiveFigures()
         self.chat = chat or Chat(system=self._system)
-        self.storage_problem: str | None = None
+        self._recording_problem: str | None = None
         self._updates: list[Update] = []
         self._waiting: TurnRequest | None = None
         self._retried = False
@@ -169,6 +173,17 @@ class Session:
     def recording(self) -> bool:
         """Whether the event stream is recorded."""
         return self._recorder is not None
+
+    @property
+    def storage_problem(self) -> str | None:
+        """Why chats or the recording are not written, in one sentence; None while all is well."""
+        problem = None if self._store is None else self._store.problem
+        return self._recording_problem if problem is None else problem
+
+    @property
+    def storing(self) -> bool:
+        """Whether something of the chats is not stored yet."""
+        return self._store is not None and self._store.busy
 
     @property
     def chat_title(self) -> str:
@@ -254,7 +269,7 @@ class Session:
             )
             self._loads += 1
         except EngineError as error:
-            self._take(LoadFailed(str(error)))
+            self._take(LoadFailed(well_formed(str(error))))
 
     # ---------------------------------------------------------------------------- the chat
 
@@ -380,7 +395,11 @@ class Session:
         self._send_quietly(DropCacheRequest())
 
     def close(self) -> None:
-        """End the engine and close the files; what was not stored is stored now."""
+        """End the engine and close the files.
+
+        An answer that is still coming ends here as cancelled. What was not stored yet is stored
+        now, unless that takes too long.
+        """
         if self._engine is not None:
             self._drain()
             if self.live.busy and not self.replaying:
@@ -388,6 +407,8 @@ class Session:
             self._engine.close()
         if self._recorder is not None:
             self._recorder.close()
+        if self._store is not None:
+            self._store.close(FLUSH_S)
         if self._history is not None:
             self._history.close()
 
@@ -418,7 +439,8 @@ class Session:
     def _take(self, event: Event) -> None:
         """Take one event in: every reader of the stream gets it here."""
         if isinstance(event, TurnEnded) and not self.replaying:
-            self._take(self._turn_sampler.sample(self._engine_pid))
+            sample = self._turn_sampler.sample(self._engine_pid)
+            self._take(msgspec.structs.replace(sample, turn=event.turn))
         record = self.live.apply(event)
         self._updates.append(Update(event, record))
         self._record(event)
@@ -426,10 +448,7 @@ class Session:
             case EngineStarted():
                 self._engine_pid = event.pid
             case EngineReady() if not self.replaying:
-                self._store(lambda history: history.set_setting(LAST_MODEL, event.model.path))
-                self._loads = max(0, self._loads - 1)
-                if not self._loads:
-                    self._send_waiting()
+                self._model_ready(event)
             case LoadFailed():
                 self._load_failed(event)
             case EngineExited():
@@ -453,7 +472,7 @@ class Session:
         try:
             self._recorder.add(event)
         except RecordingError as error:
-            self.storage_problem = str(error)
+            self._recording_problem = str(error)
             self._recorder.close()
             self._recorder = None
 
@@ -494,6 +513,7 @@ class Session:
     def _request_turn(self, user_text: str | None, script: Script) -> None:
         request = self._next_request(script)
         self._answer = None
+        self._saved_s = 0.0
         self._turn_sampler.sample(None)
         self._notice_death()
         self._take(TurnRequested(request, user_text))
@@ -528,6 +548,13 @@ class Session:
         except EngineError:
             self._add_log(("phasescope: the engine is gone; its end is on its way",))
 
+    def _model_ready(self, event: EngineReady) -> None:
+        if self._store is not None:
+            self._store.set_setting(LAST_MODEL, event.model.path)
+        self._loads = max(0, self._loads - 1)
+        if not self._loads:
+            self._send_waiting()
+
     def _load_failed(self, event: LoadFailed) -> None:
         self._loads = max(0, self._loads - 1)
         if self.live.busy and not self._loads and not self.replaying:
@@ -536,6 +563,7 @@ class Session:
     def _engine_exited(self, event: EngineExited) -> None:
         self._engine_pid = None
         self._loads = 0
+        self._add_log(_unseen(self._log, event.log_tail))
         if not self.live.busy or self.replaying:
             return
         trace = self.live.trace
@@ -546,8 +574,7 @@ class Session:
             self._waiting = trace.requested.request
             self._load("engine_restarted")
             return
-        rendering = trace.accepted_ns is not None and trace.prompt is None
-        self._end_turn_here("error", event.message, "template" if rendering else "engine")
+        self._end_turn_here("error", event.message, event.kind)
 
     def _end_turn_here(
         self, reason: StopReason, detail: str | None, kind: ErrorKind | None
@@ -577,15 +604,17 @@ class Session:
         refused = event.reason == "error" and event.kind in REFUSED
         if refused and question is not None:
             self.chat.take_back(question)
-            self._store(lambda history: history.remove_message(question))
+            if self._store is not None:
+                self._store.remove_message(question)
         else:
             self._store_answer(trace, event)
         if refused or (question is None and self._answer is None):
             self._back_to_branch()
         self._question = None
         prompt_ids = trace.prompt.ids if trace.prompt else ()
-        self._store(lambda history: history.save_chat(self.chat))
-        self._store(lambda history: history.save_record(self.chat.id, record, prompt_ids))
+        if self._store is not None:
+            self._store.save_chat(ChatHead.of(self.chat))
+            self._store.save_record(self.chat.id, record, prompt_ids)
 
     def _back_to_branch(self) -> None:
         """Go back to the branch that an edit or a new answer without result had left."""
@@ -596,7 +625,7 @@ class Session:
     # --------------------------------------------------------------------------- the store
 
     def _store_progress(self) -> None:
-        """Store the answer in progress now and then, so that a killed window loses a second."""
+        """Store the first token at once and the rest now and then: a kill costs a second."""
         trace = self.live.trace
         now = monotonic()
         if self.replaying or trace is None or not trace.token_ids:
@@ -611,7 +640,7 @@ class Session:
         if ids or event.reason == "eog" or self._question is not None:
             self._put_answer(trace, ids, "whole")
 
-    def _put_answer(self, trace: TurnTrace, ids: tuple[int, ...], state: str) -> None:
+    def _put_answer(self, trace: TurnTrace, ids: tuple[int, ...], state: NodeState) -> None:
         if self._answer is None:
             parent, node_id = self.chat.leaf, uuid4().hex
         else:
@@ -625,23 +654,19 @@ class Session:
                 token_ids=ids,
                 lead=trace.prompt.lead if trace.prompt else "",
                 turn_id=trace.requested.request.turn_id,
-                state="whole" if state == "whole" else "partial",
+                state=state,
             )
         )
         self._save_message(self._answer)
 
     def _save_message(self, node: Node) -> None:
-        def save(history: History) -> None:
-            history.save_chat(self.chat)
-            history.save_message(self.chat.id, node)
+        if self._store is not None:
+            self._store.save_chat(ChatHead.of(self.chat))
+            self._store.save_message(self.chat.id, node)
 
-        self._store(save)
 
-    def _store(self, write: Callable[[History], None]) -> None:
-        """Write to the store; a store that fails is named once and the session goes on."""
-        if self._history is None:
-            return
-        try:
-            write(self._history)
-        except HistoryError as error:
-            self.storage_problem = str(error)
+def _unseen(log: Sequence[str], tail: Sequence[str]) -> Sequence[str]:
+    """The lines of `tail` that come after the end of `log`, where the two overlap."""
+    end = list(log)[-len(tail) :] if tail else []
+    size = next((n for n in range(len(end), 0, -1) if end[-n:] == list(tail[:n])), 0)
+    return tail[size:]

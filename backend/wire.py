@@ -78,6 +78,23 @@ class MessageWriter:
             OSError: The other end is gone.
             WireError: The message is too long, or something in it cannot be encoded.
         """
+        self.write_encoded(self.encode(message))
+
+    def write_encoded(self, data: bytes) -> None:
+        """Send what `encode` made.
+
+        Raises:
+            OSError: The other end is gone.
+        """
+        self._stream.write(data)
+        self._stream.flush()
+
+    def encode(self, message: Event | Request) -> bytes:
+        """A message as it is sent.
+
+        Raises:
+            WireError: The message is too long, or something in it cannot be encoded.
+        """
         try:
             body = self._encoder.encode(message)
         except UnicodeEncodeError as error:
@@ -91,8 +108,7 @@ class MessageWriter:
             ) from error
         if len(body) > LONGEST:
             raise WireError(f"a {type(message).__name__} of {len(body):,} bytes is too long")
-        self._stream.write(LENGTH.pack(len(body)) + body)
-        self._stream.flush()
+        return LENGTH.pack(len(body)) + body
 
 
 def event_reader(stream: BinaryIO) -> MessageReader[Event]:

@@ -38,19 +38,6 @@ HYBRID = (
 LATENT = frozenset({"deepseek2", "mistral4", "kimi-linear", "kimi-k3", "bailingmoe3"})
 """Multi-head latent attention where the file gives both MLA head sizes: a K cache, no V cache."""
 
-OTHER_CACHES = frozenset(
-    {
-        "minimax-m3",
-        "glm-dsa",
-        "deepseek32",
-        "hy_v4",
-        "dots3note",
-        "graniteswitch",
-        "nanbeige",
-    }
-)
-"""Attention with further caches or repeated layers that are not computed here."""
-
 
 class SlidingRule(NamedTuple):
     """Which layers of an architecture have a sliding window when the file does not say.

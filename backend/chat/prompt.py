@@ -11,12 +11,13 @@ The ids equal llama.cpp's tokenization of the whole rendered text, with two exce
 """
 
 import codecs
-import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple, Protocol
 
-from backend.chat.templates import ChatTemplate
+from backend.chat.literals import longest_of
+from backend.chat.templates import ChatTemplate, ChatTemplateError
 from backend.chat.thinking import MARKERS
 from backend.protocol import ChatMessage
 
@@ -26,7 +27,8 @@ LEAD_LENGTH = 24
 REMEMBERED = 512
 """Pieces of text whose tokens are remembered."""
 
-PRIVATE_USE = range(0xE000, 0xF8FF)
+PRIVATE_USE = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE))
+"""Code points that mean nothing to anybody: those of the first plane and the last two."""
 
 
 class ControlToken(NamedTuple):
@@ -96,19 +98,19 @@ class PromptBuilder:
         self._tokenizer = tokenizer
         self._pieces: OrderedDict[tuple[str, tuple[_Span, ...], bool], list[int]] = OrderedDict()
         self._fitted: dict[tuple[str, tuple[int, ...]], list[_Fit]] = {}
-        texts = sorted(tokenizer.control_tokens, key=len, reverse=True)
-        self._control = re.compile("|".join(map(re.escape, texts))) if texts else None
+        texts = tokenizer.control_tokens
+        self._control = longest_of(texts)
         markers = {marker for pair in MARKERS for marker in pair}
-        inert = [text for text in texts if text not in markers]
-        self._control_in_answers = re.compile("|".join(map(re.escape, inert))) if inert else None
+        self._control_in_answers = longest_of(text for text in texts if text not in markers)
 
     def render(self, messages: Sequence[ChatMessage]) -> RenderedConversation:
         """Run the template.
 
         Raises:
-            ChatTemplateError: The template raised.
+            ChatTemplateError: The template raised, or no character is left to guard with.
         """
-        guard = _unused_character(message.content for message in messages)
+        contents = (message.content for message in messages)
+        guard = _unused_character(chain((self._template.source,), contents))
         text = self._template.render(
             [
                 {"role": message.role, "content": self._guarded(message, guard)}
@@ -331,8 +333,20 @@ def _leads(lead: str) -> list[str]:
 
 
 def _unused_character(texts: Iterable[str]) -> str:
+    """A private-use character that no text holds.
+
+    Raises:
+        ChatTemplateError: There is none.
+    """
     joined = "".join(texts)
-    for code in PRIVATE_USE:
-        if chr(code) not in joined:
+    first = chr(PRIVATE_USE[0].start)
+    if first not in joined:
+        return first
+    held = set(joined)
+    for code in chain.from_iterable(PRIVATE_USE):
+        if chr(code) not in held:
             return chr(code)
-    raise ValueError("a message holds every private-use character there is")
+    raise ChatTemplateError(
+        "the messages hold every private-use character there is, so what they say cannot be told "
+        "from the marks of the chat template; shorten them"
+    )

@@ -16,7 +16,12 @@ MARKERS = (
 
 
 class Segment(NamedTuple):
-    """Text of one channel, and the index of the token that it began with."""
+    """Text of one channel.
+
+    Attributes:
+        token: Index of the token that its first character came with, white space not counted
+            unless there is nothing else.
+    """
 
     channel: Channel
     text: str
@@ -42,7 +47,7 @@ class ThinkingSplitter:
         self._close: str | None = None
         self._may_open = True
         self._held = ""
-        self._held_token = 0
+        self._held_tokens: list[int] = []
         self._tokens = 0
         self.thinking_n = 0
         for opening, closing in MARKERS:
@@ -58,18 +63,15 @@ class ThinkingSplitter:
     def feed(self, piece: str) -> list[Segment]:
         """Take the text of one token; give back what is certain now."""
         was_thinking = self.thinking
-        token = self._tokens
         self._tokens += 1
-        if not self._held:
-            self._held_token = token
-        self._held += piece
+        self._hold(piece)
         if was_thinking:
             self.thinking_n += 1
         return self._settle(final=False)
 
     def feed_text(self, text: str) -> list[Segment]:
         """Take text that belongs to the last token (it was held back before)."""
-        self._held += text
+        self._hold(text)
         return self._settle(final=False)
 
     def finish(self) -> list[Segment]:
@@ -86,19 +88,14 @@ class ThinkingSplitter:
             closing = self._close
             where = self._held.find(closing)
             if where >= 0:
-                self._emit(segments, "thinking", self._held[:where])
-                self._held = self._held[where + len(closing) :]
-                self._held_token = self._tokens - 1
+                self._emit(segments, "thinking", where)
+                self._let_go(len(closing))
                 self._close = None
             else:
                 keep = 0 if final else _partial_suffix(self._held, closing)
-                split = len(self._held) - keep
-                self._emit(segments, "thinking", self._held[:split])
-                self._held = self._held[split:]
-                self._held_token = self._tokens - 1 if split else self._held_token
+                self._emit(segments, "thinking", len(self._held) - keep)
                 return segments
-        self._emit(segments, "answer", self._held)
-        self._held = ""
+        self._emit(segments, "answer", len(self._held))
         return segments
 
     def _try_open(self, *, final: bool) -> bool | None:
@@ -106,8 +103,7 @@ class ThinkingSplitter:
         start = self._held.lstrip()
         for opening, closing in MARKERS:
             if start.startswith(opening):
-                self._held = start[len(opening) :]
-                self._held_token = self._tokens - 1
+                self._let_go(len(self._held) - len(start) + len(opening))
                 self._close = closing
                 self._may_open = False
                 self.thinking_n = self._tokens
@@ -117,9 +113,22 @@ class ThinkingSplitter:
         self._may_open = False
         return False
 
-    def _emit(self, segments: list[Segment], channel: Channel, text: str) -> None:
+    def _hold(self, text: str) -> None:
+        self._held += text
+        self._held_tokens += [max(0, self._tokens - 1)] * len(text)
+
+    def _let_go(self, length: int) -> None:
+        self._held = self._held[length:]
+        del self._held_tokens[:length]
+
+    def _emit(self, segments: list[Segment], channel: Channel, length: int) -> None:
+        """Give out the first `length` characters of what is held."""
+        text = self._held[:length]
         if text:
-            segments.append(Segment(channel, text, self._held_token))
+            blank = length - len(text.lstrip())
+            first = self._held_tokens[blank if blank < length else 0]
+            segments.append(Segment(channel, text, first))
+        self._let_go(length)
 
 
 def _partial_suffix(text: str, marker: str) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from backend.chat.clock import clock_at
 from backend.protocol import CacheOutcome, CacheReason, ChatMessage, LoadCause
 
 EXCERPT_TOKENS = 12
@@ -92,6 +93,9 @@ class KvCache:
         differs = common < len(self.tokens)
         before = spell(self.tokens[common : common + EXCERPT_TOKENS]) if differs else None
         after = spell(list(ids[common : common + EXCERPT_TOKENS])) if differs else None
+        hint = None
+        if reason == "template_rewrote" and self._held is not None and before and after:
+            hint = _clock_hint(self._held, turn, before, after)
         held = len(self.tokens)
         kept = self._keep(wanted)
         no_rollback = kept < wanted or self._cleared
@@ -106,6 +110,7 @@ class KvCache:
             before=before,
             after=after,
             no_rollback=no_rollback,
+            hint=hint,
         )
 
     def answered(self, answer: str) -> None:
@@ -190,6 +195,31 @@ def common_prefix(left: Sequence[object], right: Sequence[object]) -> int:
         if a != b:
             return index
     return min(len(left), len(right))
+
+
+def _clock_hint(held: Held, turn: Conversation, before: str, after: str) -> str | None:
+    """That the template prints the time or date, if the place where it rewrote text is one.
+
+    Args:
+        held: What the cache holds.
+        turn: What is asked now.
+        before: What the cache holds where their tokens part.
+        after: What the prompt has there.
+    """
+    told = held.text + held.answer
+    place = common_prefix(told, turn.text)
+    clock = clock_at(told, turn.text, place)
+    if clock is None or not (_stands(before, told, place) and _stands(after, turn.text, place)):
+        return None
+    said = [*(message.content for message in (*held.messages, *turn.messages)), held.answer]
+    if any(clock.before in text or clock.after in text for text in said):
+        return None
+    return f"the template prints the {clock.kind}"
+
+
+def _stands(excerpt: str, text: str, place: int) -> bool:
+    """Whether an excerpt of a text holds what stands at a place."""
+    return 0 <= text.rfind(excerpt, 0, place + len(excerpt)) > place - len(excerpt)
 
 
 def _system(messages: Sequence[tuple[str, str]]) -> str | None:

@@ -11,7 +11,14 @@ from backend.chat.prompt import PromptBuilder
 from backend.chat.templates import ChatTemplate, ChatTemplateError
 from backend.local.cancel import CancelFlag
 from backend.local.kv import KvCache, MemoryKind
-from backend.local.llama import Context, LlamaError, Model, binding_version, system_info
+from backend.local.llama import (
+    Context,
+    LlamaError,
+    Model,
+    binding_version,
+    supports_gpu_offload,
+    system_info,
+)
 from backend.local.log import LlamaLog
 from backend.local.memory import CacheSizes, read_cache_sizes
 from backend.local.prefill import Prefill
@@ -183,7 +190,7 @@ class Loader:
         if source is None:
             raise LoadError(
                 f"{path.name} has no chat template, so it may not be a chat model; give one with "
-                "--chat-template-file, or try the common ChatML format",
+                "--chat-template-file",
                 need_template=True,
             )
         plan = LoadPlan(path, request.cause, settings, header, source, n_ctx, tuple(warnings))
@@ -203,13 +210,17 @@ class Loader:
             model = Model(path, settings, self._on_progress)
         except LlamaError as error:
             raise LoadError(self._load_failure(path)) from error
+        if self._cancel.is_set:
+            model.close()
+            raise LoadError(_stopped(path))
         try:
             context = Context(
                 model, plan.n_ctx, settings, n_threads=n_threads, n_threads_batch=n_threads_batch
             )
         except LlamaError as error:
             model.close()
-            raise LoadError(f"{path.name}: {error} ({self._log.first_error()})") from error
+            reason = self._log.first_error() or "no reason was logged"
+            raise LoadError(f"{path.name}: {error} ({reason})") from error
         vocabulary = Vocabulary(model)
         try:
             template = ChatTemplate(
@@ -226,7 +237,6 @@ class Loader:
             n_swa=0 if settings.swa_full else model.n_swa,
             rolls_back=not (model.recurrent or model.hybrid),
         )
-        flash_attn = self._flash_attn(settings)
         loaded = LoadedModel(
             model=model,
             context=context,
@@ -234,11 +244,13 @@ class Loader:
             prompts=PromptBuilder(template, vocabulary),
             prefill=prefill,
             cache=KvCache(context, kind, plan.cause),
-            sizes=read_cache_sizes(header, context, settings, self._log, flash_attn=flash_attn),
+            sizes=read_cache_sizes(header, context, settings, self._log),
         )
         load_ns = perf_counter_ns() - began
         warm_began = perf_counter_ns()
-        prefill.learn(lambda: context.warm_up(_warm_up_tokens(vocabulary)))
+        if not prefill.learn(lambda: context.warm_up(_warm_up_tokens(vocabulary))):
+            loaded.close()
+            raise LoadError(_stopped(path))
         self._send(
             EngineReady(
                 model=model_facts(header),
@@ -250,7 +262,7 @@ class Loader:
                     n_threads=n_threads,
                     n_threads_batch=n_threads_batch,
                     n_gpu_layers=model.n_gpu_layers,
-                    flash_attn=flash_attn,
+                    flash_attn=flash_attention(settings, self._log),
                     type_k=settings.type_k,
                     type_v=settings.type_v,
                     swa_full=settings.swa_full,
@@ -273,16 +285,17 @@ class Loader:
 
     def _load_failure(self, path: Path) -> str:
         if self._cancel.is_set:
-            return f"loading {path.name} was stopped"
+            return _stopped(path)
         reason = self._log.first_error() or "no reason was logged"
         return f"{path.name} could not be loaded; llama.cpp says: {reason}"
 
-    def _flash_attn(self, settings: EngineSettings) -> bool:
-        """What llama.cpp made of `auto`; it only says so in its log."""
-        if settings.flash_attn != "auto":
-            return settings.flash_attn == "on"
-        decided = self._log.matching(r"Flash Attention.*\b(enabled|disabled)")
-        return bool(decided) and decided[-1][1] == "enabled"
+
+def flash_attention(settings: EngineSettings, log: LlamaLog) -> bool | None:
+    """Whether flash attention is on: what llama.cpp made of `auto` it only says in its log."""
+    if settings.flash_attn != "auto":
+        return settings.flash_attn == "on"
+    decided = log.matching(r"Flash Attention.*\b(enabled|disabled)")
+    return decided[-1][1] == "enabled" if decided else None
 
 
 def engine_facts() -> EngineFacts:
@@ -320,6 +333,11 @@ def fit_settings(settings: EngineSettings, header: ModelHeader) -> tuple[EngineS
                 f"a V cache in {settings.type_v} needs flash attention, so it is turned on"
             )
         settings = msgspec.structs.replace(settings, flash_attn="on")
+    if settings.n_gpu_layers > 0 and not supports_gpu_offload():
+        warnings.append(
+            f"-ngl {settings.n_gpu_layers} has no effect: there is no GPU that this build of "
+            "llama.cpp can use, so all layers stay on the CPU"
+        )
     cores = usable_cores()
     for flag, threads in (("-t", settings.n_threads), ("-tb", settings.n_threads_batch)):
         if threads is not None and threads > cores:
@@ -374,6 +392,9 @@ def _check_settings(settings: EngineSettings) -> None:
 def choose_n_ctx(settings: EngineSettings, header: ModelHeader, available: int) -> ContextChoice:
     """The context size to ask for: as set, or the trained one up to 8192, or what fits.
 
+    Only the system's memory is known. With layers on a GPU a part is in the memory of that, so
+    then nothing is made smaller or refused, only warned about.
+
     Raises:
         LoadError: Weights and cache do not fit into the memory there is.
     """
@@ -394,6 +415,13 @@ def choose_n_ctx(settings: EngineSettings, header: ModelHeader, available: int) 
     need = estimate_memory(header, wanted, **shape)
     if need.total_bytes <= available:
         return ContextChoice(wanted, need.total_bytes, warnings)
+    if settings.n_gpu_layers != 0 and supports_gpu_offload():
+        warnings.append(
+            f"the model needs about {need.total_bytes / GIB:.1f} GiB with a context of {wanted} "
+            f"tokens, and {available / GIB:.1f} GiB of the system's memory are free: what is not "
+            "on the GPU has to fit there"
+        )
+        return ContextChoice(wanted, need.total_bytes, warnings)
     fits = None
     if settings.n_ctx is None:
         fits = largest_n_ctx(header, available, wanted, **shape)
@@ -408,6 +436,10 @@ def choose_n_ctx(settings: EngineSettings, header: ModelHeader, available: int) 
         f"({available / GIB:.1f} GiB are free)"
     )
     return ContextChoice(fits, estimate_memory(header, fits, **shape).total_bytes, warnings)
+
+
+def _stopped(path: Path) -> str:
+    return f"loading {path.name} was stopped"
 
 
 def _warm_up_tokens(vocabulary: Vocabulary) -> list[int]:

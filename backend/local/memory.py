@@ -7,7 +7,7 @@ from backend.local.log import LlamaLog
 from backend.protocol import KvCacheState, KvState
 from backend.settings import EngineSettings
 from models.header import ModelHeader
-from models.memory import KvCacheLayout, kv_layout
+from models.memory import CacheKind, KvCacheLayout, kv_layout
 
 MIB = 1 << 20
 
@@ -77,7 +77,7 @@ class CacheSizes:
         elif cache.kind == "swa":
             first, last = positions
             used = min(cache.cells, last - first + 1) if last >= 0 else 0
-            exact = cache.cells >= tokens and used == tokens
+            exact = not self.from_log and cache.cells >= tokens and used == tokens
         return KvCacheState(
             kind=cache.kind,
             layers=cache.layers,
@@ -96,10 +96,11 @@ def read_cache_sizes(
     context: Context,
     settings: EngineSettings,
     log: LlamaLog,
-    *,
-    flash_attn: bool,
 ) -> CacheSizes:
-    """The caches of a context just made: as computed where that agrees with the log."""
+    """The caches of a context just made: as computed where that agrees with the log.
+
+    llama.cpp makes them before it decides on flash attention by itself, as if that were on.
+    """
     layout = kv_layout(
         header,
         n_ctx=context.n_ctx,
@@ -107,7 +108,7 @@ def read_cache_sizes(
         type_v=settings.type_v,
         swa_full=settings.swa_full,
         n_ubatch=context.n_ubatch,
-        flash_attn=flash_attn,
+        flash_attn=settings.flash_attn != "off",
     )
     logged = [
         LoggedCache(
@@ -123,7 +124,8 @@ def read_cache_sizes(
     ]
     if layout.known and agrees(layout.caches, logged):
         return CacheSizes(layout.caches, layout.bytes_per_token, from_log=False)
-    return CacheSizes(tuple(map(_from_log, logged)), None, from_log=True)
+    caches = tuple(_from_log(line, context.n_ctx) for line in logged)
+    return CacheSizes(caches, None, from_log=True)
 
 
 def agrees(caches: tuple[KvCacheLayout, ...], logged: list[LoggedCache]) -> bool:
@@ -146,9 +148,11 @@ def agrees(caches: tuple[KvCacheLayout, ...], logged: list[LoggedCache]) -> bool
     )
 
 
-def _from_log(line: LoggedCache) -> KvCacheLayout:
+def _from_log(line: LoggedCache, n_ctx: int) -> KvCacheLayout:
+    """A cache of which only the log tells: with less room than the context it is a window's."""
+    kind: CacheKind = "swa" if line.cells < n_ctx else "full"
     return KvCacheLayout(
-        kind="recurrent" if line.recurrent else "full",
+        kind="recurrent" if line.recurrent else kind,
         layers=line.layers,
         cells=line.cells,
         k_bytes=round(line.k_mib * MIB),

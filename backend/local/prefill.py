@@ -61,17 +61,22 @@ class Prefill:
         """Whether progress inside a batch is estimated from compute steps."""
         return self._inside
 
-    def learn(self, run: Callable[[], None]) -> None:
-        """Count the compute steps of one micro-batch while `run` decodes one (the warm-up)."""
+    def learn(self, run: Callable[[], None]) -> bool:
+        """Count the compute steps of one micro-batch while `run` decodes one (the warm-up).
+
+        Returns:
+            False if somebody asked to stop: then the count may be of a part.
+        """
         if not self._inside:
             run()
-            return
+            return not self._cancel.is_set
         self._steps = 0
         self._report = None
         self._context.abort_with(self._callback)
         run()
         self._steps_per_ubatch = max(1, self._steps)
         self._context.abort_with(self._cancel.callback, self._cancel.data)
+        return not self._cancel.is_set
 
     def run(
         self,

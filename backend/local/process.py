@@ -14,8 +14,10 @@ from time import monotonic, perf_counter_ns
 from typing import BinaryIO
 
 from backend.engine import EngineError, RequestError
+from backend.paths import DATA_VARIABLE
 from backend.protocol import (
     EngineExited,
+    ErrorKind,
     Event,
     LogLines,
     PromptRendered,
@@ -40,22 +42,32 @@ CHILD_ENVIRONMENT = {"GGML_NO_BACKTRACE": "1"}
 CLOSE_S = 2.0
 """Seconds that a child has to end by itself."""
 
+UNREAD_S = 0.5
+"""Seconds that a child which is to end has to read what was sent to it."""
+
 
 class LocalEngine:
     """An engine that is a child process; implements `backend.engine.Engine`.
 
-    A thread reads the pipe into a queue, and the client drains it when it likes. When the child
-    ends, however it ends, the last event is `EngineExited`.
+    A thread reads the pipe into a queue, and the client drains it when it likes. Another one
+    writes, so that a child that does not read never holds the client up. When the child ends,
+    however it ends, the last event is `EngineExited`.
 
     Args:
-        log_folder: Where the child's log goes.
+        log_folder: Where the child's log goes; made if it is not there.
 
     Raises:
         EngineError: The child could not be started.
     """
 
     def __init__(self, log_folder: Path) -> None:
-        self._log_path = _new_log(log_folder)
+        try:
+            self._log_path = _new_log(log_folder)
+        except OSError as error:
+            raise EngineError(
+                f"the engine's log cannot be written in {log_folder}: {error.strerror}; make that "
+                f"folder writable, or name another one in {DATA_VARIABLE}"
+            ) from error
         command = [sys.executable, "-P", "-m", "backend.local.worker", str(self._log_path)]
         try:
             with self._log_path.open("ab") as log:
@@ -77,13 +89,17 @@ class LocalEngine:
         self._stdin = self._process.stdin
         self._writer = MessageWriter(self._stdin)  # type: ignore[arg-type]
         self._events: SimpleQueue[Event] = SimpleQueue()
+        self._unsent: SimpleQueue[bytes | None] = SimpleQueue()
         self._log_tail: deque[str] = deque(maxlen=LOG_TAIL)
         self._closing = False
         self._cause: str | None = None
+        self._kind: ErrorKind = "engine"
         self._render_deadline: float | None = None
         self._exited = False
         self._reader = threading.Thread(target=self._read, name="engine events", daemon=True)
         self._reader.start()
+        self._sender = threading.Thread(target=self._send, name="engine requests", daemon=True)
+        self._sender.start()
 
     @property
     def pid(self) -> int:
@@ -101,18 +117,18 @@ class LocalEngine:
         return not self._exited and self._process.poll() is None
 
     def send(self, request: Request) -> None:
-        """Hand a request to the child.
+        """Hand a request to the child; never waits for it to be read.
 
         Raises:
             EngineError: The child is gone.
             RequestError: The request cannot be sent as it is.
         """
+        if not self.alive:
+            raise EngineError("the engine is not running")
         try:
-            self._writer.write(request)
+            self._unsent.put(self._writer.encode(request))
         except WireError as error:
             raise RequestError(str(error)) from error
-        except (OSError, ValueError) as error:
-            raise EngineError("the engine is not running") from error
 
     def now_ns(self) -> int:
         """The clock of the events: one and the same for all processes of a machine."""
@@ -144,16 +160,24 @@ class LocalEngine:
         """End the child: politely, then firmly."""
         if self.alive:
             self._closing = True
-            try:
-                self._writer.write(ShutdownRequest())
-            except (OSError, ValueError):
-                self._process.kill()
+            self._unsent.put(self._writer.encode(ShutdownRequest()))
+        self._unsent.put(None)
+        self._sender.join(UNREAD_S)
+        if self._sender.is_alive():
+            self._process.kill()
         try:
             self._process.wait(CLOSE_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
         self._reader.join(CLOSE_S)
+        self._sender.join(CLOSE_S)
+
+    def _send(self) -> None:
+        """Write what is queued; a child that takes no more has ended, and `_read` says so."""
+        with suppress(OSError):
+            while (data := self._unsent.get()) is not None:
+                self._writer.write_encoded(data)
         # A request that a dead child did not take is still in the buffer.
         with suppress(OSError):
             self._stdin.close()
@@ -171,6 +195,7 @@ class LocalEngine:
                 break
             self._watch(event)
             self._events.put(event)
+        self._render_deadline = None
         self._stdout.close()
         code = self._process.wait()
         self._exited = True
@@ -179,6 +204,7 @@ class LocalEngine:
                 expected=self._closing,
                 message=self._cause or describe_exit(code),
                 log_tail=_last_lines(self._log_path) or tuple(self._log_tail),
+                kind=self._kind,
             )
         )
 
@@ -195,6 +221,7 @@ class LocalEngine:
         deadline = self._render_deadline
         if deadline is not None and monotonic() > deadline:
             self._render_deadline = None
+            self._kind = "template"
             self._cause = (
                 f"the chat template did not end within {RENDER_LIMIT_S:.0f} s, so its process "
                 "was ended; give another one with --chat-template-file"
@@ -218,10 +245,17 @@ def describe_exit(code: int) -> str:
 
 
 def _new_log(folder: Path) -> Path:
-    """A fresh log file; the oldest ones are removed."""
-    logs = sorted(folder.glob("engine-*.log"), key=lambda path: path.stat().st_mtime)
+    """A fresh log file; the oldest ones are removed.
+
+    Raises:
+        OSError: The folder cannot be made or written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    logs = sorted(folder.glob("engine-*.log"), key=_modified_s)
     for old in logs[: max(0, len(logs) - LOGS_KEPT + 1)]:
-        old.unlink(missing_ok=True)
+        # Another copy of the program may have removed it, or still write to it.
+        with suppress(OSError):
+            old.unlink()
     number = 0
     while True:
         path = folder / f"engine-{_stamp()}-{number}.log"
@@ -231,6 +265,14 @@ def _new_log(folder: Path) -> Path:
             number += 1
             continue
         return path
+
+
+def _modified_s(path: Path) -> float:
+    """When a file was written last; 0 if it is gone."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _stamp() -> str:

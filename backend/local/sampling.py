@@ -1,6 +1,7 @@
 """The sampler chain, in the order of llama.cpp's tools."""
 
 from collections.abc import Iterable
+from math import isfinite
 
 from llama_cpp import llama_cpp as lib
 
@@ -11,6 +12,15 @@ PENALTY_LAST_N = 64
 """Tokens that the repeat penalty looks back on: llama.cpp's default."""
 
 MIN_KEEP = 1
+
+
+def sampling_fault(settings: SamplingSettings) -> str | None:
+    """Why nothing can be sampled with these settings, in a sentence; None where they are fine."""
+    for name in ("temp", "top_p", "min_p", "repeat_penalty"):
+        number: float = getattr(settings, name)
+        if not isfinite(number):
+            return f"{name} is {number}, which is no number to sample with; give a finite one"
+    return None
 
 
 class Sampler:

@@ -4,7 +4,7 @@ import os
 import threading
 from queue import SimpleQueue
 from time import perf_counter_ns
-from typing import BinaryIO, NamedTuple, TextIO
+from typing import BinaryIO, NamedTuple, TextIO, assert_never
 
 from llama_cpp import llama_cpp as lib
 
@@ -24,9 +24,9 @@ from backend.protocol import (
     EngineStarted,
     Event,
     LoadFailed,
+    LoadProgress,
     LoadRequest,
     LogLines,
-    Request,
     ShutdownRequest,
     TurnAccepted,
     TurnEnded,
@@ -38,7 +38,7 @@ from backend.wire import MessageWriter, WireError, request_reader
 class _Arrived(NamedTuple):
     """A request, when it came by the clock of this process, and as the how many-th."""
 
-    request: Request
+    request: LoadRequest | TurnRequest | DropCacheRequest | BenchRequest
     t_ns: int
     number: int
 
@@ -59,6 +59,7 @@ class Service:
         self._cancelled_turn = 0
         self._arrived = 0
         self._cancelled_until = 0
+        self._closing = False
         self._loaded: LoadedModel | None = None
         self._loaded_ns = 0
         self._log = LlamaLog(lambda line: print(line, file=log_file))
@@ -66,7 +67,7 @@ class Service:
         self._devices = device_names()
 
     def serve(self) -> None:
-        """Answer requests until the end of the stream."""
+        """Answer requests until the client ends it; what still waits is then left undone."""
         self._send(
             EngineStarted(
                 pid=os.getpid(),
@@ -76,7 +77,7 @@ class Service:
             )
         )
         threading.Thread(target=self._read, name="requests", daemon=True).start()
-        while (arrived := self._queue.get()) is not None:
+        while (arrived := self._queue.get()) is not None and not self._closing:
             self._handle(arrived)
             self._send_log()
 
@@ -92,9 +93,11 @@ class Service:
                 self._cancel_now(request)
                 continue
             if request is None or isinstance(request, ShutdownRequest):
-                self._queue.put(None)
                 # Nobody listens any more: do not finish the answer in progress.
-                self._cancel.set()
+                with self._lock:
+                    self._closing = True
+                    self._cancel.set()
+                self._queue.put(None)
                 return
             with self._lock:
                 self._arrived += 1
@@ -123,21 +126,26 @@ class Service:
             case BenchRequest() as request:
                 self._listen_to_cancel(arrived)
                 self._bench(request)
-            case _:
-                pass
+            case _ as never:
+                assert_never(never)
 
     def _listen_to_cancel(self, arrived: _Arrived) -> None:
         """Before a load or a benchmark: forget what does not mean it."""
         with self._lock:
-            self._cancel.clear()
+            self._clear_cancel()
             if arrived.number <= self._cancelled_until:
                 self._cancel.set()
+
+    def _clear_cancel(self) -> None:
+        """Forget a cancel that was meant for something else; the end is meant for all."""
+        if not self._closing:
+            self._cancel.clear()
 
     def _load(self, request: LoadRequest) -> None:
         if self._loaded is not None:
             self._loaded.close()
             self._loaded = None
-        loader = Loader(self._send, self._log, self._cancel, self._devices)
+        loader = Loader(self._send_of_load, self._log, self._cancel, self._devices)
         try:
             self._loaded = loader.load(request)
             self._loaded_ns = perf_counter_ns()
@@ -152,14 +160,14 @@ class Service:
             self._send(_failed(request, "no model is loaded"))
             return
         with self._lock:
-            self._cancel.clear()
+            self._clear_cancel()
             if self._cancelled_turn >= request.turn:
                 self._cancel.set()
             self._running = request
         Turn(request, accepted_ns, loaded, self._cancel, self._send).run()
         with self._lock:
             self._running = None
-            self._cancel.clear()
+            self._clear_cancel()
 
     def _drop_cache(self) -> None:
         if self._loaded is not None:
@@ -187,6 +195,12 @@ class Service:
             self._writer.write(event)
         except OSError:
             os._exit(0)
+
+    def _send_of_load(self, event: Event) -> None:
+        """Send an event of a load, which can be long: its log goes along."""
+        if isinstance(event, LoadProgress):
+            self._send_log()
+        self._send(event)
 
     def _send_log(self) -> None:
         lines = self._log.unsent()

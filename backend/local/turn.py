@@ -13,7 +13,7 @@ from backend.local.kv import Conversation
 from backend.local.llama import ABORTED, LlamaError
 from backend.local.loading import LoadedModel
 from backend.local.prefill import PrefillResult
-from backend.local.sampling import PENALTY_LAST_N, Sampler
+from backend.local.sampling import PENALTY_LAST_N, Sampler, sampling_fault
 from backend.protocol import (
     ErrorKind,
     Event,
@@ -60,7 +60,7 @@ class Turn:
         self._cancel = cancel
         self._send = send
         self._prompt_n = 0
-        self._prompt_ns = 0
+        self._prompt_ns: int | None = None
         self._prompt_done = 0
         self._faults = major_faults()
 
@@ -68,6 +68,7 @@ class Turn:
         """Answer, from `TurnAccepted` to `TurnEnded`, whatever happens."""
         turn = self._request.turn
         self._send(TurnAccepted(turn, self._accepted_ns))
+        self._loaded.context.reset_perf()
         try:
             result = self._answer()
         except TurnError as error:
@@ -92,7 +93,6 @@ class Turn:
         """
         request, loaded = self._request, self._loaded
         new = self._plan()
-        loaded.context.reset_perf()
         prefill = loaded.prefill.run(
             new, self._report_progress, stop_at=request.cancel_at_prompt_token
         )
@@ -106,7 +106,7 @@ class Turn:
             result = decode.run(
                 request.turn,
                 sampler,
-                prompt_ns=self._prompt_ns,
+                prompt_ns=prefill.spent_ns,
                 limit=request.sampling.max_tokens,
                 cancel_after=request.cancel_after_tokens,
                 stops=request.sampling.stop,
@@ -119,6 +119,9 @@ class Turn:
     def _plan(self) -> list[int]:
         """Make the prompt and fit the cache to it; the tokens that are left to compute."""
         request, loaded = self._request, self._loaded
+        fault = sampling_fault(request.sampling)
+        if fault is not None:
+            raise TurnError("engine", fault)
         try:
             began = perf_counter_ns()
             rendered = loaded.prompts.render(request.messages)
@@ -215,12 +218,12 @@ class Turn:
                 detail=detail,
                 kind=kind,
                 prompt_ns=self._prompt_ns,
-                decode_ns=result.decode_ns if result else 0,
-                decode_sample_ns=result.sample_ns if result else 0,
+                decode_ns=result.decode_ns if result else None,
+                decode_sample_ns=result.sample_ns if result else None,
                 prompt_done=self._prompt_done,
                 kv=loaded.kv_state(),
                 tail=result.tail if result else "",
-                perf=loaded.context.perf(),
+                perf=loaded.context.perf() if self._prompt_ns is not None else None,
                 engine_rss_bytes=int(psutil.Process().memory_info().rss),
                 major_faults=(
                     faults - self._faults

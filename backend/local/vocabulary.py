@@ -6,6 +6,7 @@ from functools import cached_property
 
 from llama_cpp import llama_cpp as lib
 
+from backend.chat.literals import longest_of
 from backend.chat.prompt import ControlToken
 from backend.chat.thinking import MARKERS
 from backend.local.llama import (
@@ -20,8 +21,6 @@ from backend.local.llama import (
 
 PIECE_BYTES = 256
 
-NO_TOKEN = -1
-
 
 class Vocabulary:
     """Tokenizer of a loaded model; implements `backend.chat.prompt.Tokenizer`."""
@@ -34,7 +33,6 @@ class Vocabulary:
         self.n_tokens = int(lib.llama_vocab_n_tokens(self._vocab))
         self.bos_id = int(lib.llama_vocab_bos(self._vocab))
         self.eos_id = int(lib.llama_vocab_eos(self._vocab))
-        self.eot_id = int(lib.llama_vocab_eot(self._vocab))
         self.add_bos = bool(lib.llama_vocab_get_add_bos(self._vocab)) and self.bos_id >= 0
 
     def is_end_of_generation(self, token: int) -> bool:
@@ -118,13 +116,11 @@ class Vocabulary:
         return self._tokenize(text, parse_special=parse_special)
 
     def _starts_with_control(self, text: str) -> bool:
-        match = self._control_start.match(text)
-        return match is not None
+        return self._control is not None and self._control.match(text) is not None
 
     @cached_property
-    def _control_start(self) -> re.Pattern[str]:
-        texts = sorted(self.control_tokens, key=len, reverse=True)
-        return re.compile("|".join(re.escape(text) for text in texts) or r"(?!)")
+    def _control(self) -> re.Pattern[str] | None:
+        return longest_of(self.control_tokens)
 
     def _tokenize_after_newline(self, text: str, *, parse_special: bool) -> list[int]:
         """SentencePiece puts a space before a text; a newline in front takes it instead."""

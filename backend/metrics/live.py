@@ -137,6 +137,7 @@ class LiveFigures:
         self._trace: TurnTrace | None = None
         self._answering: EngineReady | None = None
         self._window: WindowSample | None = None
+        self._turn_window: WindowSample | None = None
         self._kv: KvState | None = None
         self._bars: deque[TurnBar] = deque(maxlen=BARS_KEPT)
         self._totals = ChatTotals()
@@ -179,8 +180,10 @@ class LiveFigures:
             case TurnEnded():
                 if self._trace is not None and event.turn == self._trace.requested.request.turn:
                     return self._end(self._trace, event)
-            case WindowSample():
+            case WindowSample(turn=None):
                 self._window = event
+            case WindowSample():
+                self._turn_window = event
             case ChatOpened():
                 self._open_chat(event.chat_id)
             case CacheDropped():
@@ -239,6 +242,7 @@ class LiveFigures:
             self._previous = self._final
         self._trace = TurnTrace(event)
         self._answering = None
+        self._turn_window = None
         self._final = None
         self._gaps.clear()
         self._recent.clear()
@@ -266,7 +270,8 @@ class LiveFigures:
         trace.add(event)
         if event.kv is not None:
             self._kv = event.kv
-        record = turn_record(trace, self._answering or self._ready, self._window)
+        window = self._turn_window or self._window
+        record = turn_record(trace, self._answering or self._ready, window)
         figures = record.timings
         self._final = figures
         self._bars.append(

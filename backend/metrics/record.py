@@ -65,6 +65,7 @@ class CacheRecord(msgspec.Struct, frozen=True):
     after: str | None = None
     no_rollback: bool = False
     shifted: bool = False
+    hint: str | None = None
 
 
 class MachineRecord(msgspec.Struct, frozen=True):
@@ -86,7 +87,11 @@ class StopRecord(msgspec.Struct, frozen=True):
 
 
 class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One turn: its counts, times, cache, memory and text."""
+    """One turn: its counts, times, cache, memory and text.
+
+    Attributes:
+        warnings: What the load of the model that answered had to say.
+    """
 
     schema: int = SCHEMA
     turn: int

@@ -1,6 +1,6 @@
 """One turn's events, gathered, and the record derived from them."""
 
-from backend.chat.thinking import ThinkingSplitter
+from backend.chat.thinking import Channel, ThinkingSplitter
 from backend.metrics.record import (
     CacheRecord,
     MachineRecord,
@@ -109,7 +109,7 @@ class TurnTrace:
             for segment in self._splitter.feed_text(text):
                 self._take(segment.channel, segment.text, segment.token)
 
-    def _take(self, channel: str, text: str, token: int) -> None:
+    def _take(self, channel: Channel, text: str, token: int) -> None:
         if channel == "thinking":
             self.thinking.append(text)
             return
@@ -181,7 +181,7 @@ def turn_record(
     Args:
         trace: The turn's events, `TurnEnded` among them.
         ready: The engine that answered; None if it failed before it was ready.
-        window: The last sample of machine and window; None where nobody sampled.
+        window: The sample of machine and window over the turn; None where nobody sampled.
 
     Raises:
         ValueError: The turn has not ended.
@@ -225,6 +225,7 @@ def turn_record(
             before=outcome.before,
             after=outcome.after,
             no_rollback=outcome.no_rollback,
+            hint=outcome.hint,
         )
         if prompt and outcome
         else CacheRecord(),
@@ -240,7 +241,7 @@ def turn_record(
         stop=StopRecord(ended.reason, ended.detail),
         text="".join(trace.answer),
         thinking="".join(trace.thinking).strip("\n"),
-        warnings=ended.warnings,
+        warnings=ready.warnings if ready else (),
     )
 
 

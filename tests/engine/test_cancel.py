@@ -1,5 +1,6 @@
 """Stopping: in decode, in prefill, before either; and what the next turn finds afterwards."""
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
@@ -13,6 +14,7 @@ from backend.protocol import (
     BenchSample,
     CancelRequest,
     EngineReady,
+    Event,
     LoadFailed,
     LoadRequest,
     PrefillProgress,
@@ -20,8 +22,8 @@ from backend.protocol import (
     TurnEnded,
 )
 from backend.session import Script
-from tests.engine.conftest import MakeDriver
-from tests.engine.driver import Driver, Turn, engine_settings, wait_for
+from tests.engine.conftest import MakeDriver, new_child
+from tests.engine.driver import PATIENCE_S, Driver, Turn, engine_settings, wait_for
 from tests.engine.reference import Plan, Reference, Setting
 from tests.tiny import tiny_hybrid, tiny_llama, tiny_mamba, tiny_swa
 
@@ -156,6 +158,31 @@ def test_a_load_can_be_stopped(logs: Path, starter: Path) -> None:
     engine.close()
     assert stopped.message == f"loading {starter.name} was stopped"
     assert ready.context.n_ctx == 512
+
+
+def stop_a_load_at(path: Path, logged: str) -> tuple[str, list[type[Event]]]:
+    """In a child: load, and cancel when llama.cpp logs a text; the sentence and the events."""
+    loading = importlib.import_module("backend.local.loading")
+    cancel = importlib.import_module("backend.local.cancel").CancelFlag()
+    log = importlib.import_module("backend.local.log").LlamaLog(
+        lambda line: cancel.set() if logged in line else None
+    )
+    events: list[type[Event]] = []
+    loader = loading.Loader(lambda event: events.append(type(event)), log, cancel, ("CPU",))
+    try:
+        loader.load(LoadRequest(str(path), engine_settings(512)))
+    except loading.LoadError as error:
+        return str(error), events
+    raise AssertionError("the load was not stopped")
+
+
+@pytest.mark.parametrize("logged", ["print_info: vocab type", "resolve_fused_ops"])
+def test_a_load_can_be_stopped_until_it_is_ready(folder: Path, logged: str) -> None:
+    path = tiny_llama(folder)
+    with new_child() as executor:
+        sentence, events = executor.submit(stop_a_load_at, path, logged).result(PATIENCE_S)
+    assert sentence == f"loading {path.name} was stopped"
+    assert EngineReady not in events
 
 
 def test_a_benchmark_can_be_stopped(logs: Path, folder: Path) -> None:

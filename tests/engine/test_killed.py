@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from pathlib import Path
 
 import psutil
@@ -10,16 +11,21 @@ from backend.local.process import LocalEngine
 from backend.protocol import (
     EngineExited,
     EngineStarted,
+    LoadFailed,
     LoadRequest,
     LogLines,
     PrefillProgress,
+    Request,
     TokenBatch,
+    TurnAccepted,
 )
 from tests.engine.conftest import MakeDriver
-from tests.engine.driver import Driver, Turn, engine_settings, wait_for
+from tests.engine.driver import PATIENCE_S, Driver, Turn, engine_settings, wait_for
 from tests.tiny import tiny_llama
 
 KILLED = "the engine was killed (SIGKILL): by someone, or because memory ran out"
+
+ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 
 LONG = "The windmill was built in the year of the great flood by three brothers. " * 40
 
@@ -60,6 +66,18 @@ def test_killed_while_it_loads_without_a_message(drive: MakeDriver, starter: Pat
     exited = driver.until(EngineExited)
     assert (exited.expected, exited.message) == (False, KILLED)
     check_goes_on(driver, dead)
+
+
+def test_killed_while_it_renders_is_not_the_template_s_fault(
+    drive: MakeDriver, folder: Path
+) -> None:
+    driver = drive(tiny_llama(folder), chat_template=ENDLESS)
+    driver.start()
+    driver.send("hello", 3)
+    driver.until(TurnAccepted)
+    kill(driver)
+    turn = driver.answer()
+    assert (turn.ended.kind, turn.ended.detail) == ("engine", KILLED)
 
 
 def test_killed_in_prefill(drive: MakeDriver, starter: Path) -> None:
@@ -128,3 +146,40 @@ def test_a_crash_shows_what_the_child_printed_last(logs: Path, folder: Path) -> 
     assert (exited.expected, exited.message) == (False, "the engine crashed (SIGABRT)")
     assert exited.log_tail[-1] == "ggml.c:1: GGML_ASSERT(all_is_well) failed"
     assert len(exited.log_tail) > 1
+
+
+def stopped(logs: Path) -> LocalEngine:
+    """An engine whose child stands still."""
+    engine = LocalEngine(logs)
+    wait_for(engine, EngineStarted)
+    os.kill(engine.pid, signal.SIGSTOP)
+    return engine
+
+
+def more_than_a_pipe_holds(folder: Path) -> LoadRequest:
+    """A request that a child must read before it is through."""
+    return LoadRequest(str(folder / "no.gguf"), engine_settings(), chat_template="x" * 4_000_000)
+
+
+def check_sent_at_once(engine: LocalEngine, request: Request) -> None:
+    """Sending comes back although nobody reads."""
+    sending = threading.Thread(target=engine.send, args=(request,), daemon=True)
+    sending.start()
+    sending.join(PATIENCE_S)
+    assert not sending.is_alive()
+
+
+def test_a_child_that_does_not_read_holds_nobody_up(logs: Path, folder: Path) -> None:
+    engine = stopped(logs)
+    check_sent_at_once(engine, more_than_a_pipe_holds(folder))
+    os.kill(engine.pid, signal.SIGCONT)
+    assert "no.gguf" in wait_for(engine, LoadFailed).message
+    engine.close()
+
+
+def test_a_child_that_does_not_read_is_ended_all_the_same(logs: Path, folder: Path) -> None:
+    engine = stopped(logs)
+    check_sent_at_once(engine, more_than_a_pipe_holds(folder))
+    engine.close()
+    assert not psutil.pid_exists(engine.pid)
+    assert wait_for(engine, EngineExited).expected

@@ -1,11 +1,13 @@
 """What ends an answer, and what does not fit."""
 
+from math import inf, nan
 from pathlib import Path
 
 import pytest
 
+from backend.settings import SamplingSettings
 from tests.engine.conftest import MakeDriver
-from tests.engine.driver import CONCATENATED, Driver, engine_settings
+from tests.engine.driver import CONCATENATED, NOWHERE, Driver, engine_settings
 from tests.tiny import END, tiny_llama, tiny_parrot
 
 N_CTX = 512
@@ -50,12 +52,36 @@ def test_a_prompt_that_does_not_fit_is_refused_with_numbers(
     )
     assert refused.record.prompt_tokens is None
     assert refused.record.predicted_n == 0
+    # Nothing was computed, so nothing took any time.
+    assert (refused.ended.prompt_ns, refused.ended.decode_ns) == (None, None)
+    assert (refused.ended.decode_sample_ns, refused.ended.perf) == (None, None)
     # The message was taken back and the cache is as it was.
     following = driver.ask("y" * 401, None).record
     assert (following.prompt_tokens, following.cache_n) == (511, first.cells)
     assert (following.stop.reason, following.predicted_n) == ("context_full", 2)
     driver.session.new_chat()
     assert driver.ask("x", 2).record.stop.reason == "length"
+
+
+@pytest.mark.parametrize(
+    ("sampling", "sentence"),
+    [
+        (SamplingSettings(temp=nan), "temp is nan, which is no number to sample with"),
+        (SamplingSettings(top_p=inf), "top_p is inf, which is no number to sample with"),
+        (SamplingSettings(min_p=-inf), "min_p is -inf, which is no number to sample with"),
+        (SamplingSettings(repeat_penalty=nan), "repeat_penalty is nan, which is no number"),
+    ],
+)
+def test_sampling_with_what_is_no_number_is_refused(
+    tiny_engine: Driver, sampling: SamplingSettings, sentence: str
+) -> None:
+    tiny_engine.fresh_chat()
+    tiny_engine.session.sampling = sampling
+    tiny_engine.session.send("hello", NOWHERE)
+    refused = tiny_engine.answer()
+    assert refused.record.stop.reason == "error"
+    assert (refused.record.stop.detail or "").startswith(sentence)
+    assert tiny_engine.ask("hello", 2).record.predicted_n == 2
 
 
 def test_after_a_full_context_a_new_chat_works(drive: MakeDriver, folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from backend.protocol import EngineReady, EngineStarted
+from backend.protocol import EngineReady, EngineStarted, LoadProgress, LogLines
 from tests.engine.conftest import MakeDriver
 from tests.engine.driver import chatml, engine_settings
 from tests.engine.reference import Reference
@@ -23,6 +23,13 @@ def test_eight_loads_and_closes_leave_memory_flat(drive: MakeDriver, starter: Pa
     ready = driver.last(EngineReady)
     assert resident[-1] - resident[1] < min(ready.kv.bytes_allocated, ready.model.file_bytes) // 2
     assert sum(isinstance(event, EngineStarted) for event in driver.events) == 1
+
+
+def test_the_log_comes_while_the_weights_load(drive: MakeDriver, starter: Path) -> None:
+    driver = drive(starter, engine_settings(512))
+    driver.start()
+    kinds = [type(event) for event in driver.events]
+    assert kinds.index(LogLines) < kinds.index(LoadProgress) < kinds.index(EngineReady)
 
 
 def test_a_chat_goes_on_with_a_model_of_another_vocabulary(

@@ -195,6 +195,7 @@ def test_a_template_with_a_clock_names_it(drive: MakeDriver, folder: Path) -> No
     assert cache.before != cache.after
     assert clock.match(cache.before + " what")
     assert clock.match(cache.after + " what")
+    assert cache.hint == "the template prints the time"
 
 
 def test_a_template_with_a_date_loses_nothing(drive: MakeDriver, folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Sessions on scripted engines, driven step by step."""
 
 from collections.abc import Callable
+from time import monotonic, sleep
 from typing import TypedDict, TypeVar, Unpack
 
 from backend.chat.tree import Chat
@@ -16,6 +17,8 @@ Answers = Callable[[TurnRequest], list[Event]]
 Loads = Callable[[LoadRequest], list[Event]]
 
 CHOICE = ModelChoice("/models/scripted-1b.Q4_1.gguf")
+
+PATIENCE_S = 20.0
 
 R = TypeVar("R", TurnRequest, LoadRequest)
 
@@ -89,11 +92,23 @@ def begun(
 
 
 def settle(session: Session) -> list[Update]:
-    """Take in all that the engine has to say, and what it says to what that brings about."""
+    """Take in all that the engine has to say, and what it says to what that brings about.
+
+    Afterwards all of it is in the store, or the store has a problem.
+    """
     updates: list[Update] = []
     while news := session.wait(0):
         updates += news
+    until(lambda: not session.storing or session.storage_problem is not None)
     return updates
+
+
+def until(predicate: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    end = monotonic() + PATIENCE_S
+    while not predicate():
+        assert monotonic() < end, "it never came to it"
+        sleep(0.002)
 
 
 def records(session: Session) -> list[TurnRecord]:

@@ -323,6 +323,7 @@ def test_a_file_that_is_no_database_is_named(content: bytes, tmp_path: Path) -> 
     with pytest.raises(HistoryError) as caught:
         History(path)
     assert str(path) in str(caught.value)
+    assert str(caught.value).endswith("; move the file away to begin a new one")
     assert "\n" not in str(caught.value)
     assert path.read_bytes() == content
 

@@ -19,6 +19,11 @@ def plain(messages: tuple[ChatMessage, ...]) -> str:
     return "".join(f"{message.role[0]}:{message.content}|" for message in messages) + "a:"
 
 
+def led_by(words: str) -> Template:
+    """A template that writes some words of its own first."""
+    return lambda messages: f"{words} {plain(messages)}"
+
+
 def spell(tokens: list[int]) -> str:
     return "".join(map(chr, tokens))
 
@@ -189,20 +194,77 @@ def test_another_chat_names_itself_even_if_it_begins_alike() -> None:
 
 
 def test_a_template_with_a_clock_is_named_where_the_time_stands() -> None:
-    def at_time(now: str) -> Template:
-        return lambda messages: f"now {now} {plain(messages)}"
-
     engine = Engine()
-    engine.turn(user("hi"), answer="yo", template=at_time("12:00:01"))
+    engine.turn(user("hi"), answer="yo", template=led_by("now 12:00:01"))
     outcome = engine.turn(
-        user("hi"), said("yo"), user("so"), answer="ok", template=at_time("12:00:02")
+        user("hi"), said("yo"), user("so"), answer="ok", template=led_by("now 12:00:02")
     )
-    assert outcome == CacheOutcome("template_rewrote", 11, 11, 10, "1 u:hi|a:y", "2 u:hi|a:yo|")
+    assert outcome == CacheOutcome(
+        "template_rewrote",
+        11,
+        11,
+        10,
+        "1 u:hi|a:y",
+        "2 u:hi|a:yo|",
+        hint="the template prints the time",
+    )
     same = engine.turn(
         *(user("hi"), said("yo"), user("so"), said("ok"), user("no")),
-        template=at_time("12:00:02"),
+        template=led_by("now 12:00:02"),
     )
     assert same.reason == "appended"
+
+
+TIME = "the template prints the time"
+DATE = "the template prints the date"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "hint"),
+    [
+        ("at 12:00:01 sharp", "at 12:00:02 sharp", TIME),
+        ("09:59", "10:00", TIME),
+        ("(12:00:01.250000)", "(12:00:01.9)", TIME),
+        ("11:59 AM", "12:00 PM", TIME),
+        ("2026-01-31T12:00:01+01:00", "2026-01-31T12:00:09+01:00", TIME),
+        # Midnight passes: the date is what differs first.
+        ("2026-01-31 23:59:58", "2026-02-01 00:00:01", DATE),
+        ("Today Date: 31 Jan 2026.", "Today Date: 01 Feb 2026.", DATE),
+        ("Saturday, 31 January 2026", "Sunday, 1 February 2026", DATE),
+        ("January 9, 2026", "January 10, 2026", DATE),
+        ("31.1.2026", "1.2.2026", DATE),
+        # No clock, or only one side of one.
+        ("version 12", "version 13", None),
+        ("1.2.3.4", "1.2.3.5", None),
+        ("64:90", "64:91", None),
+        ("12:00", "noon", None),
+        ("12:00 one", "12:00 two", None),
+        ("May I", "May we", None),
+    ],
+)
+def test_only_a_clock_is_called_one(before: str, now: str, hint: str | None) -> None:
+    engine = Engine()
+    engine.turn(user("hi"), answer="yo", template=led_by(before))
+    outcome = engine.turn(user("hi"), said("yo"), user("so"), template=led_by(now))
+    assert (outcome.reason, outcome.hint) == ("template_rewrote", hint)
+
+
+def test_a_date_that_stays_loses_nothing() -> None:
+    today = led_by("31 Jan 2026")
+    engine = Engine()
+    engine.turn(user("hi"), answer="yo", template=today)
+    outcome = engine.turn(user("hi"), said("yo"), user("so"), template=today)
+    assert (outcome.reason, outcome.hint, outcome.lost) == ("appended", None, 0)
+
+
+def test_a_time_in_a_message_is_not_the_templates() -> None:
+    def forgets(messages: tuple[ChatMessage, ...]) -> str:
+        return plain(messages[-1:])
+
+    engine = Engine()
+    engine.turn(user("11:00"), answer="yo", template=forgets)
+    outcome = engine.turn(user("11:00"), said("yo"), user("12:00"), template=forgets)
+    assert (outcome.reason, outcome.hint) == ("template_rewrote", None)
 
 
 def test_a_template_that_trims_an_answer_rewrote_it() -> None:

@@ -1,10 +1,23 @@
 """Settings fitted to a model and a machine before anything is loaded."""
 
+from pathlib import Path
+from typing import cast
+
 import msgspec
 import pytest
 
 from backend.local import loading
-from backend.local.loading import LoadError, choose_n_ctx, fit_settings, model_facts
+from backend.local.cancel import CancelFlag
+from backend.local.llama import LlamaError
+from backend.local.loading import (
+    Loader,
+    LoadError,
+    LoadPlan,
+    choose_n_ctx,
+    fit_settings,
+    model_facts,
+)
+from backend.local.log import LlamaLog
 from backend.settings import EngineSettings
 from models.memory import CACHE_TYPES, cache_type_fault, estimate_memory
 from tests.unit.headers import GIB, MIB, llama_header
@@ -135,6 +148,22 @@ def test_more_threads_than_cores_are_warned_about_each_for_itself() -> None:
     assert [warning.split(" is ")[0] for warning in warnings] == ["-t 8"]
 
 
+def test_layers_for_a_gpu_that_is_not_there_are_warned_about(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loading, "supports_gpu_offload", lambda: False)
+    _, warnings = fit_settings(EngineSettings(n_gpu_layers=20), HEADER)
+    (warning,) = warnings
+    assert warning == (
+        "-ngl 20 has no effect: there is no GPU that this build of llama.cpp can use, so all "
+        "layers stay on the CPU"
+    )
+    for layers in (0, -1):
+        assert fit_settings(EngineSettings(n_gpu_layers=layers), HEADER)[1] == []
+    monkeypatch.setattr(loading, "supports_gpu_offload", lambda: True)
+    assert fit_settings(EngineSettings(n_gpu_layers=20), HEADER)[1] == []
+
+
 # ------------------------------------------------------------------------------- context
 
 
@@ -197,9 +226,49 @@ def test_a_model_that_does_not_fit_at_all_is_refused_with_figures() -> None:
     assert "0.5 GiB of memory are free; take a smaller model" in str(caught.value)
 
 
+@pytest.mark.parametrize("n_ctx", [None, 4096])
+def test_with_layers_on_a_gpu_short_memory_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, n_ctx: int | None
+) -> None:
+    monkeypatch.setattr(loading, "supports_gpu_offload", lambda: True)
+    choice = choose_n_ctx(EngineSettings(n_ctx=n_ctx), HEADER, GIB // 2)
+    assert choice.n_ctx == (n_ctx or 8192)
+    (warning,) = choice.warnings
+    assert "0.5 GiB of the system's memory are free" in warning
+    with pytest.raises(LoadError, match=r"0\.5 GiB of memory are free"):
+        choose_n_ctx(EngineSettings(n_ctx=n_ctx, n_gpu_layers=0), HEADER, GIB // 2)
+
+
 def test_an_unknown_trained_length_is_no_warning() -> None:
     choice = choose_n_ctx(EngineSettings(), llama_header(n_ctx_train=0), 64 * GIB)
     assert (choice.n_ctx, choice.warnings) == (8192, [])
+
+
+class Silent:
+    """A model, or a log, of which nothing is to be told."""
+
+    def close(self) -> None:
+        pass
+
+    def first_error(self) -> None:
+        return None
+
+
+def test_a_context_that_fails_without_a_logged_reason_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise LlamaError("llama.cpp could not make a context")
+
+    monkeypatch.setattr(loading, "Model", lambda *_: Silent())
+    monkeypatch.setattr(loading, "Context", fail)
+    loader = Loader(lambda _: None, cast("LlamaLog", Silent()), CancelFlag(), ("CPU",))
+    plan = LoadPlan(Path("small.gguf"), "start", EngineSettings(), HEADER, "", 512, ())
+    with pytest.raises(LoadError) as caught:
+        loader._load(plan, 0)
+    assert str(caught.value) == (
+        "small.gguf: llama.cpp could not make a context (no reason was logged)"
+    )
 
 
 def test_a_record_names_the_model_as_its_header_does() -> None:

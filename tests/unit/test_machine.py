@@ -184,9 +184,16 @@ def test_shares_are_of_the_time_since_the_sample_before(monkeypatch: pytest.Monk
         def idle(self) -> float:
             return self[2]
 
-    own = iter([(1.0, 0.5), (1.2, 0.55), (1.2, 0.55)])
-    cores = iter([Cores((10, 10, 100)), Cores((13, 11, 116)), Cores((13, 11, 116))])
-    monkeypatch.setattr(machine, "monotonic", iter([50.0, 60.0, 60.0]).__next__)
+    own = iter([(1.0, 0.5), (1.2, 0.55), (1.21, 0.55), (1.71, 0.55)])
+    cores = iter(
+        [
+            Cores((10, 10, 100)),
+            Cores((13, 11, 116)),
+            Cores((13.01, 11, 116)),
+            Cores((13.0, 11, 117)),
+        ]
+    )
+    monkeypatch.setattr(machine, "monotonic", iter([50.0, 60.0, 60.4, 61.0]).__next__)
     monkeypatch.setattr(psutil, "cpu_times", lambda: next(cores))
     sampler = WindowSampler()
 
@@ -196,13 +203,16 @@ def test_shares_are_of_the_time_since_the_sample_before(monkeypatch: pytest.Monk
             return SimpleNamespace(user=user, system=system)
 
     sampler._process = Process()  # type: ignore[assignment]
-    first, second, third = (sampler.sample(None) for _ in range(3))
+    first, second, third, fourth = (sampler.sample(None) for _ in range(4))
     assert (first.ui_cpu_percent, first.cpu_percent) == (None, None)
     # 0.25 s of 10 s; of 20 s of all cores 16 were idle.
     assert second.ui_cpu_percent == pytest.approx(2.5)
     assert second.cpu_percent == pytest.approx(20.0)
-    # No time has passed: there is no share.
+    # In 0.4 s a tick of the clock would be a share of 2.5 %: there is none.
     assert (third.ui_cpu_percent, third.cpu_percent) == (None, None)
+    # Of 0.99 s of all cores 1 s was idle: no load is less than none.
+    assert fourth.ui_cpu_percent == pytest.approx(0.5 / 0.6 * 100)
+    assert str(fourth.cpu_percent) == "0.0"
     assert second.engine_rss_bytes is None
 
 

@@ -5,13 +5,14 @@ The log lines are those of llama.cpp as llama-cpp-python 0.3.36 has it, for mode
 
 import re
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import pytest
 from llama_cpp import _logger
 from llama_cpp import llama_cpp as lib
 
 from backend.local.llama import Context
+from backend.local.loading import flash_attention
 from backend.local.log import CONTINUED, DEBUG, ERROR, INFO, LlamaLog
 from backend.local.memory import CacheSizes, read_cache_sizes
 from backend.settings import EngineSettings
@@ -117,15 +118,30 @@ def read(
     *lines: str,
     n_ctx: int = 4096,
     settings: EngineSettings | None = None,
-    flash_attn: bool = True,
 ) -> CacheSizes:
     return read_cache_sizes(
         header,
         cast("Context", Sizes(n_ctx)),
         settings or EngineSettings(),
         cast("LlamaLog", Lines(("llama_context: n_ctx = 4096", *lines, "sched_reserve: done"))),
-        flash_attn=flash_attn,
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "lines", "on"),
+    [
+        ("on", (), True),
+        ("off", (), False),
+        ("auto", ("resolve_fused_ops: Flash Attention enabled",), True),
+        ("auto", ("resolve_fused_ops: Flash Attention disabled",), False),
+        ("auto", ("llama_context: flash_attn            = auto",), None),
+    ],
+)
+def test_flash_attention_is_what_llama_cpp_says(
+    asked: Literal["auto", "on", "off"], lines: tuple[str, ...], on: bool | None
+) -> None:
+    log = cast("LlamaLog", Lines(lines))
+    assert flash_attention(EngineSettings(flash_attn=asked), log) is on
 
 
 SMOLLM2 = llama_header(
@@ -269,21 +285,24 @@ HYBRID_STATE = (
 
 
 @pytest.mark.parametrize(
-    ("flash_attn", "size", "v"), [(True, "0.75", "0.38"), (False, "0.88", "0.50")]
+    ("flash_attn", "size", "v"), [("auto", "0.75", "0.38"), ("off", "0.88", "0.50")]
 )
-def test_a_hybrid_logs_all_its_layers_for_the_state(flash_attn: bool, size: str, v: str) -> None:
+def test_a_hybrid_logs_all_its_layers_for_the_state(
+    flash_attn: Literal["auto", "off"], size: str, v: str
+) -> None:
     line = (
         f"llama_kv_cache: size =    {size} MiB (  1024 cells,   2 layers,  1/1 seqs), "
         f"K (f16):    0.38 MiB, V (f16):    {v} MiB"
     )
-    sizes = read(HYBRID, line, HYBRID_STATE, n_ctx=1024, flash_attn=flash_attn)
+    settings = EngineSettings(flash_attn=flash_attn)
+    sizes = read(HYBRID, line, HYBRID_STATE, n_ctx=1024, settings=settings)
     assert not sizes.from_log
     state = sizes.state(n_ctx=1024, tokens=100, positions=(0, 99))
     assert [cache.kind for cache in state.caches] == ["full", "recurrent"]
     # K: 2 + 4 heads of 32; V likewise, or twice the widest layer without flash attention.
     full = state.caches[0]
     assert full.k_bytes == 1024 * 6 * 32 * 2
-    assert full.v_bytes == 1024 * (6 if flash_attn else 8) * 32 * 2
+    assert full.v_bytes == 1024 * (6 if flash_attn == "auto" else 8) * 32 * 2
 
 
 @pytest.mark.parametrize(
@@ -303,14 +322,19 @@ def test_a_log_that_differs_is_believed(line: str) -> None:
 def test_an_unknown_architecture_takes_the_logs_figures() -> None:
     header = llama_header(architecture="unheard", memory_known=False)
     sizes = read(header, FULL_LINE, WINDOW_LINE, HYBRID_STATE, n_ctx=1024)
-    state = sizes.state(n_ctx=1024, tokens=512, positions=(0, 511))
+    state = sizes.state(n_ctx=1024, tokens=900, positions=(200, 899))
     assert state.source == "log"
     assert state.bytes_per_token is None
     assert [(c.kind, c.layers, c.cells) for c in state.caches] == [
         ("full", 2, 1024),
-        ("full", 2, 768),
+        ("swa", 2, 768),
         ("recurrent", 4, 1),
     ]
+    # That the smaller one is a window is a guess, so its cells are never exact.
+    used = [(c.cells_used, c.cells_used_exact) for c in state.caches]
+    assert used == [(900, True), (700, False), (1, True)]
+    few = sizes.state(n_ctx=1024, tokens=10, positions=(0, 9)).caches[1]
+    assert (few.cells_used, few.cells_used_exact) == (10, False)
     # Two decimals of a MiB are all that the log has.
     assert [c.k_bytes / MIB for c in state.caches] == pytest.approx([0.25, 0.19, 0.01], abs=1e-6)
 

@@ -2,22 +2,27 @@
 
 import math
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.metrics.live import LiveFigures
+from backend.metrics.live import LiveFigures, kv_with_tokens
 from backend.metrics.record import TurnRecord, short_prefill
 from backend.metrics.statistics import Durations, median, percentile, rate_per_second
 from backend.protocol import (
     ChatMessage,
     ChatOpened,
     Event,
+    KvCacheState,
+    KvState,
     PrefillProgress,
     TurnRequest,
     TurnRequested,
+    WindowSample,
 )
 from backend.settings import SamplingSettings
+from models.memory import CacheKind
 from tests.fake_engine import MS, S, ready, turn_events
 
 
@@ -129,6 +134,11 @@ def test_ttft_and_ttfa_are_one_without_thinking() -> None:
     assert times.ttfa_ms == times.ttft_ms
 
 
+def test_white_space_at_the_start_is_no_answer_yet() -> None:
+    record = record_of(turn_events(1, token_s=[0.5, 0.6, 0.7], pieces=["\n", "\n", "Hello"]))
+    assert (record.timings.ttft_ms, record.timings.ttfa_ms) == (500.0, 700.0)
+
+
 def test_a_live_prefill_shows_progress_and_what_is_left() -> None:
     live = LiveFigures()
     live.apply(ready())
@@ -146,6 +156,61 @@ def test_a_live_prefill_shows_progress_and_what_is_left() -> None:
     assert state.prefill_left_ms == pytest.approx(1500.0)
     assert state.kv is not None
     assert state.kv.cells_used == 100
+
+
+def test_caches_of_every_kind_follow_the_tokens_of_a_turn() -> None:
+    def cache(kind: CacheKind, cells: int, size: int) -> KvCacheState:
+        return KvCacheState(kind, 2, cells, 0, size, size, "f16", "f16")
+
+    before = KvState(
+        cells_used=0,
+        cells=1024,
+        bytes_used=0,
+        bytes_allocated=2 * (1024 + 768 + 100),
+        bytes_per_token=2,
+        caches=(cache("full", 1024, 1024), cache("swa", 768, 768), cache("recurrent", 1, 100)),
+    )
+
+    def cells(kv: KvState) -> list[tuple[int, bool]]:
+        return [(c.cells_used, c.cells_used_exact) for c in kv.caches]
+
+    some = kv_with_tokens(before, 300)
+    # Every cell takes a byte for K and one for V; the recurrent state is there whole.
+    assert cells(some) == [(300, True), (300, False), (1, True)]
+    assert (some.cells_used, some.bytes_used) == (300, 300 * 2 + 300 * 2 + 200)
+    many = kv_with_tokens(some, 900)
+    assert cells(many) == [(900, True), (768, False), (1, True)]
+    assert many.bytes_used == 900 * 2 + 768 * 2 + 200
+    assert cells(kv_with_tokens(many, 0)) == [(0, True)] * 3
+    assert kv_with_tokens(many, 0).bytes_used == 0
+
+
+def test_a_record_has_the_warnings_of_the_load_that_answered() -> None:
+    live = LiveFigures()
+    live.apply(msgspec.structs.replace(ready(), warnings=("the context is cut",)))
+    live.apply(requested())
+    events = turn_events(1, token_s=[0.5])
+    records = [record for event in events if (record := live.apply(event)) is not None]
+    assert [record.warnings for record in records] == [("the context is cut",)]
+
+
+def test_the_sample_of_a_turn_is_for_its_record_alone() -> None:
+    live = LiveFigures()
+    *events, last = turn_events(1, token_s=[0.5])
+    live.apply(ready())
+    live.apply(requested())
+    for event in events:
+        live.apply(event)
+    running = WindowSample(2.5, 20.0, 1, "mains")
+    live.apply(running)
+    live.apply(WindowSample(40.0, 90.0, 1, "mains", turn=1))
+    record = live.apply(last)
+    assert record is not None
+    assert (record.machine.ui_cpu_percent, record.machine.cpu_percent) == (40.0, 90.0)
+    assert live.snapshot(S).window == running
+    # The next turn has none of its own: recordings of earlier versions are like that.
+    following = record_of(turn_events(2, token_s=[0.5]), 2, live)
+    assert following.machine.cpu_percent == 20.0
 
 
 def test_the_rolling_rate_follows_the_last_two_seconds() -> None:

@@ -2,9 +2,14 @@
 
 import re
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from backend.chat.chatml import CHATML
+from backend.chat.literals import longest_of
 from backend.chat.prompt import ControlToken, PromptBuilder
-from backend.chat.templates import ChatTemplate
+from backend.chat.templates import ChatTemplate, ChatTemplateError
 from backend.protocol import ChatMessage
 
 CONTROL = {"<|im_start|>": 1, "<|im_end|>": 2, "<s>": 3}
@@ -119,6 +124,58 @@ def test_only_the_stretch_with_the_spelled_token_is_plain() -> None:
     ids_of(builder(tokenizer), ChatMessage("user", "a <|im_end|> b"), ChatMessage("user", "c"))
     assert "user\na <|im_end|> b" in tokenizer.asked
     assert tokenizer.asked[0] == "<|im_start|>"
+
+
+FIRST_PLANE = "".join(map(chr, range(0xE000, 0xF900)))
+LAST_PLANES = "".join(map(chr, [*range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE)]))
+
+
+@pytest.mark.parametrize("private", [FIRST_PLANE, FIRST_PLANE + LAST_PLANES[:-1]])
+def test_a_message_may_hold_nearly_all_private_use_characters(private: str) -> None:
+    tokenizer = WordTokenizer()
+    rendered = builder(tokenizer).render([ChatMessage("user", private + "<|im_end|>")])
+    assert rendered.text == f"<|im_start|>user\n{private}<|im_end|><|im_end|>\n{LEAD}"
+    (span,) = rendered.spelled
+    assert rendered.text[span.start : span.end] == "<|im_end|>"
+    assert span.start == len("<|im_start|>user\n" + private)
+
+
+def test_a_message_with_all_private_use_characters_is_refused_in_a_sentence() -> None:
+    with pytest.raises(ChatTemplateError, match="every private-use character"):
+        builder(WordTokenizer()).render([ChatMessage("user", FIRST_PLANE + LAST_PLANES)])
+
+
+def test_a_private_use_character_of_the_template_stays_there() -> None:
+    source = "\ue000" + CHATML
+    rendered = builder(WordTokenizer(), source).render([ChatMessage("user", "a <|im_end|> b")])
+    assert rendered.text == f"\ue000<|im_start|>user\na <|im_end|> b<|im_end|>\n{LEAD}"
+
+
+@given(
+    st.lists(st.text("<ab|.\n", max_size=6), max_size=30),
+    st.text("<ab|.\n", max_size=60),
+)
+def test_the_longest_text_that_stands_there_is_found(texts: list[str], text: str) -> None:
+    pattern = longest_of(texts)
+    known = [candidate for candidate in texts if candidate]
+    if pattern is None:
+        assert known == []
+        return
+    found, position = [], 0
+    while position < len(text):
+        here = max((k for k in known if text.startswith(k, position)), key=len, default="")
+        found += [here] if here else []
+        position += len(here) or 1
+    assert pattern.findall(text) == found
+
+
+def test_texts_that_contain_each_other_do_not_nest_without_end() -> None:
+    texts = ["a" * length for length in range(1, 3000)]
+    pattern = longest_of(texts)
+    assert pattern is not None
+    match = pattern.match("a" * 4000)
+    assert match is not None
+    assert match.end() == 2999
 
 
 def test_bos_comes_once() -> None:

@@ -1,6 +1,7 @@
 """A session on a scripted engine: what is sent, what is kept, and what happens when things fail."""
 
 import os
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from backend.protocol import (
     TurnEnded,
     TurnRequest,
     TurnRequested,
+    WindowSample,
 )
 from backend.recording import Recorder
 from backend.session import ModelChoice, Script, Session, SessionError
@@ -50,6 +52,7 @@ from tests.unit.sessions import (
     settle,
     silent,
     spoken,
+    until,
 )
 
 
@@ -612,11 +615,28 @@ def test_an_engine_that_is_ended_while_it_renders_gives_the_message_back() -> No
     session = begun(engines)
     session.send("hello")
     settle(session)
-    engines.made[0].die("the chat template did not end within 2 s")
+    engines.made[0].running = False
+    engines.made[0].push(
+        EngineExited(
+            expected=False, message="the chat template did not end within 2 s", kind="template"
+        )
+    )
     updates = settle(session)
     (ended,) = (update.event for update in updates if isinstance(update.event, TurnEnded))
     assert (ended.kind, ended.detail) == ("template", "the chat template did not end within 2 s")
     assert spoken(session.chat) == []
+
+
+def test_an_engine_that_dies_while_it_renders_keeps_the_question() -> None:
+    engines = Engines(answers=lambda request: [TurnAccepted(request.turn, 0)])
+    session = begun(engines)
+    session.send("hello")
+    settle(session)
+    engines.made[0].die("the engine was killed (SIGKILL)")
+    updates = settle(session)
+    (ended,) = (update.event for update in updates if isinstance(update.event, TurnEnded))
+    assert (ended.kind, ended.detail) == ("engine", "the engine was killed (SIGKILL)")
+    assert spoken(session.chat)[0] == ("user", "hello")
 
 
 def test_a_crash_between_turns_ends_no_turn() -> None:
@@ -653,30 +673,88 @@ def test_a_full_disk_stops_the_recording_and_nothing_else(tmp_path: Path) -> Non
     session.close()
 
 
+def fill(history: History) -> None:
+    """Let the store take nothing more, as on a full disk."""
+    history._db.execute(
+        "CREATE TRIGGER full BEFORE INSERT ON chats "
+        "BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END"
+    )
+
+
+def make_room(history: History) -> None:
+    """Let it take everything again."""
+    history._db.execute("DROP TRIGGER full")
+
+
 def test_a_full_store_is_named_and_the_session_goes_on(history: History) -> None:
     engines = Engines()
     session = begun(engines, history)
-    (pages,) = history._db.execute("PRAGMA page_count").fetchone()
-    history._db.execute(f"PRAGMA max_page_count = {pages}")
-    long = "word " * 10_000
-    assert ask(session, long).text == "well then"
+    fill(history)
+    assert ask(session, "one").text == "well then"
     assert session.storage_problem is not None
-    assert "full" in session.storage_problem
-    assert spoken(session.chat)[0] == ("user", long)
+    assert "disk is full" in session.storage_problem
+    assert spoken(session.chat)[0] == ("user", "one")
     assert ask(session, "and").text == "well then"
     assert len(engines.last.turns[-1].messages) == 3
+    make_room(history)
     session.close()
 
 
-def test_a_store_that_was_full_for_a_while_still_opens(history: History) -> None:
-    session = begun(Engines(), history)
-    (pages,) = history._db.execute("PRAGMA page_count").fetchone()
-    history._db.execute(f"PRAGMA max_page_count = {pages}")
-    ask(session, "word " * 10_000)
-    history._db.execute(f"PRAGMA max_page_count = {1 << 30}")
-    ask(session, "and")
+def test_what_a_store_did_not_take_for_a_while_is_stored_later(history: History) -> None:
+    engines = Engines(answers=in_turn(answered, silent))
+    session = begun(engines, history)
+    fill(history)
+    ask(session, "one")
+    session.send("two")
+    *events, last = answered(engines.last.turns[-1])
+    engines.last.push(*events)
+    settle(session)
+    assert history.chats() == []
+    make_room(history)
+    until(lambda: not session.storing)
+    assert session.storage_problem is None
     stored = history.load_chat(session.chat.id)
-    assert spoken(stored)[-2:] == [("user", "and"), ("assistant", "well then")]
+    assert spoken(stored) == [
+        ("user", "one"),
+        ("assistant", "well then"),
+        ("user", "two"),
+        ("assistant", "well "),
+    ]
+    assert [node.state for node in stored.path()] == ["whole", "whole", "whole", "partial"]
+    engines.last.push(last)
+    settle(session)
+    assert spoken(history.load_chat(session.chat.id))[-1] == ("assistant", "well then")
+    assert [record.turn for record in history.records(session.chat.id)] == [1, 2]
+    session.close()
+
+
+def test_a_locked_store_holds_nothing_up(history: History) -> None:
+    session = begun(Engines(), history)
+    other = sqlite3.connect(history.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    # The lock is there until the turn is over: whoever waits for it, waits in vain.
+    session.send("one")
+    while session.wait(0):
+        pass
+    assert session.storing
+    assert session.storage_problem is None
+    other.execute("COMMIT")
+    other.close()
+    session.close()
+    again = History(history.path)
+    assert spoken(again.load_chat(session.chat.id)) == [("user", "one"), ("assistant", "well then")]
+    again.close()
+
+
+def test_closing_does_not_wait_for_ever_for_a_full_disk(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "FLUSH_S", 0.01)
+    session = begun(Engines(), history)
+    fill(history)
+    ask(session, "one")
+    session.close()
+    assert session.storing
 
 
 def test_an_answer_in_progress_is_stored_every_second(
@@ -829,6 +907,39 @@ def test_the_log_is_gathered() -> None:
     settle(session)
     assert session.log_since(0)[-3:] == ["one", "two", "three"]
     assert session.log_since(session.log_total) == []
+
+
+@pytest.mark.parametrize(
+    ("known", "tail", "whole"),
+    [
+        (("a", "b", "c"), ("b", "c", "assert failed"), ("a", "b", "c", "assert failed")),
+        (("a",), ("a",), ("a",)),
+        (("a", "a"), ("a", "a", "a"), ("a", "a", "a")),
+        (("a",), ("b", "c"), ("a", "b", "c")),
+        (("a",), (), ("a",)),
+    ],
+)
+def test_the_last_words_of_an_engine_are_in_the_log_once(
+    known: tuple[str, ...], tail: tuple[str, ...], whole: tuple[str, ...]
+) -> None:
+    engines = Engines()
+    session = begun(engines)
+    engines.last.running = False
+    engines.last.push(LogLines(known), EngineExited(False, "the engine crashed", tail))
+    settle(session)
+    assert session.log_since(0) == list(whole)
+
+
+def test_a_sample_over_the_turn_comes_before_its_end() -> None:
+    session = begun(Engines())
+    session.send("hello")
+    events = [update.event for update in settle(session)]
+    sample, ended = events[-2:]
+    assert isinstance(ended, TurnEnded)
+    assert isinstance(sample, WindowSample)
+    # The turn of a script is over at once: too short for a share.
+    assert (sample.turn, sample.cpu_percent, sample.ui_cpu_percent) == (1, None, None)
+    assert session.snapshot().window is None
 
 
 def test_a_replay_refuses_to_send() -> None:

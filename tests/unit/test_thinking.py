@@ -41,6 +41,25 @@ def test_another_family() -> None:
     assert split(["[THINK]", "a", "[/THINK]", "b"]) == ("a", "b", 3)
 
 
+@pytest.mark.parametrize(
+    ("pieces", "prompt_end", "token"),
+    [
+        (["\n", "\n", "Hello"], "", 2),
+        ([" \n", "<", "b>"], "", 1),
+        (["<thi", "s"], "", 0),
+        (["<think>", "a", "</think>\n", "\n", "Hello"], "", 4),
+        (["a", "</th", "ink> Hel", "lo"], "<think>", 2),
+    ],
+)
+def test_an_answer_begins_with_its_first_token_that_is_not_white_space(
+    pieces: list[str], prompt_end: str, token: int
+) -> None:
+    splitter = ThinkingSplitter(prompt_end)
+    segments = [segment for piece in pieces for segment in splitter.feed(piece)]
+    first = next(s for s in segments if s.channel == "answer" and s.text.strip())
+    assert first.token == token
+
+
 @given(st.lists(st.integers(1, 5), min_size=30, max_size=30))
 def test_the_cut_into_pieces_does_not_matter(lengths: list[int]) -> None:
     text = "<think>let me see: 1 < 2</think>\nIt is <so>."

@@ -83,7 +83,6 @@ ENDED = TurnEnded(
     perf=PerfCounters(1.5, 2, 3.25, 4),
     engine_rss_bytes=1 << 33,
     major_faults=0,
-    warnings=("slow",),
 )
 EVENTS: list[Event] = [
     started(),
@@ -91,7 +90,7 @@ EVENTS: list[Event] = [
     LoadProgress(0.25),
     ready(),
     LoadFailed("no", need_template=True),
-    EngineExited(expected=False, message="gone", log_tail=("a", "b")),
+    EngineExited(expected=False, message="gone", log_tail=("a", "b"), kind="template"),
     LogLines(("one", "")),
     ChatOpened("chat", "title", MESSAGES),
     TurnRequested(REQUEST, None),
@@ -103,6 +102,7 @@ EVENTS: list[Event] = [
     BenchEnded(cancelled=True),
     BenchEnded(cancelled=False, error="no model is loaded"),
     WindowSample(1.5, None, None, "battery"),
+    WindowSample(None, 99.5, 1 << 33, None, turn=3),
 ]
 
 

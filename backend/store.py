@@ -1,0 +1,118 @@
+"""Writes to the store, beside the client's loop, and repeated until they succeed."""
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from backend.chat.tree import Node
+from backend.history import ChatHead, History, HistoryError
+from backend.metrics.record import TurnRecord
+
+RETRY_S = 0.5
+"""Seconds between two attempts at a write that fails."""
+
+Write = Callable[[History], None]
+
+
+class StoreWriter:
+    """Writes to a store in a thread of its own, so that nobody waits for a disk or a lock.
+
+    Writes are done in the order in which they came. One that fails is tried again, and those
+    behind it wait: a message is never stored without the one it follows. A newer version of what
+    still waits takes its place.
+
+    Args:
+        path: The database file; it is opened with the first write.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._changed = threading.Condition()
+        self._waiting: dict[tuple[str, str], Write] = {}
+        self._problem: str | None = None
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can be written now, in one sentence; None while all is well."""
+        with self._changed:
+            return self._problem
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is not written yet."""
+        with self._changed:
+            return bool(self._waiting)
+
+    def save_chat(self, chat: ChatHead) -> None:
+        """Store a chat's title, system prompt and place."""
+        self._put(("chat", chat.id), lambda history: history.save_chat(chat))
+
+    def save_message(self, chat_id: str, node: Node) -> None:
+        """Store a message, or its newer version."""
+        self._put(("message", node.id), lambda history: history.save_message(chat_id, node))
+
+    def remove_message(self, node_id: str) -> None:
+        """Forget a message that was taken back."""
+        self._put(("message", node_id), lambda history: history.remove_message(node_id))
+
+    def save_record(self, chat_id: str, record: TurnRecord, prompt_ids: Sequence[int]) -> None:
+        """Store a turn's record with the tokens of its prompt."""
+        ids = tuple(prompt_ids)
+        self._put(("record", record.id), lambda history: history.save_record(chat_id, record, ids))
+
+    def set_setting(self, name: str, value: str) -> None:
+        """Remember something for later runs."""
+        self._put(("setting", name), lambda history: history.set_setting(name, value))
+
+    def close(self, timeout: float) -> None:
+        """Write what can be written within `timeout` seconds; the rest is lost."""
+        with self._changed:
+            written = self._changed.wait_for(lambda: not self._waiting, timeout)
+            self._closed = True
+            self._changed.notify_all()
+        # A thread that still waits for a lock ends by itself, or with the process.
+        if written and self._thread is not None:
+            self._thread.join(timeout)
+
+    def _put(self, key: tuple[str, str], write: Write) -> None:
+        with self._changed:
+            self._waiting[key] = write
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="store", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        history: History | None = None
+        while (first := self._first()) is not None:
+            key, write = first
+            try:
+                history = history or History(self._path)
+                write(history)
+            except HistoryError as error:
+                self._failed(str(error))
+            else:
+                self._written(key, write)
+        if history is not None:
+            history.close()
+
+    def _first(self) -> tuple[tuple[str, str], Write] | None:
+        """What is to be written next; None at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closed)
+            return None if self._closed else next(iter(self._waiting.items()))
+
+    def _written(self, key: tuple[str, str], write: Write) -> None:
+        with self._changed:
+            self._problem = None
+            # A newer version may have come meanwhile; it keeps the place.
+            if self._waiting[key] is write:
+                del self._waiting[key]
+            self._changed.notify_all()
+
+    def _failed(self, problem: str) -> None:
+        with self._changed:
+            self._problem = problem
+            self._changed.wait_for(lambda: self._closed, RETRY_S)
