@@ -230,7 +230,8 @@ class KvState(msgspec.Struct, frozen=True):
         cells: Tokens that the context can hold (n_ctx as llama.cpp rounded it).
         cells_used: Tokens in it.
         bytes_used: Bytes of the cells in use, over all caches.
-        bytes_allocated: Bytes that llama.cpp reserved, over all caches.
+        bytes_allocated: Bytes that llama.cpp reserved, over all caches. Both are None where
+            neither the model nor the log tells.
         bytes_per_token: Bytes that one more token takes; None where it depends on the place.
         source: `model`: computed per layer and equal to llama.cpp's log; `log`: the
             architecture is unknown and the log's figures are used.
@@ -238,8 +239,8 @@ class KvState(msgspec.Struct, frozen=True):
 
     cells_used: int
     cells: int
-    bytes_used: int
-    bytes_allocated: int
+    bytes_used: int | None
+    bytes_allocated: int | None
     bytes_per_token: int | None
     caches: tuple[KvCacheState, ...]
     source: Literal["model", "log"] = "model"

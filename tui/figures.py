@@ -55,8 +55,10 @@ def count(value: int | None) -> str:
     return DASH if value is None else f"{value:,}"
 
 
-def used_of(used: int, total: int) -> str:
+def used_of(used: int | None, total: int | None) -> str:
     """Bytes in use of bytes there are, in the unit of the whole: `14.1/90.0 MiB`."""
+    if used is None or total is None:
+        return DASH
     scale = GIB if total >= 1023.95 * MIB else MIB if total >= 1023.95 * KIB else KIB
     digits = 2 if scale == GIB else 1
     return f"{used / scale:.{digits}f}/{size(total)}"

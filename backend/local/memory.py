@@ -63,8 +63,12 @@ class CacheSizes:
                 (cache.k_bytes + cache.v_bytes) * cache.cells_used // cache.cells
                 for cache in caches
                 if cache.cells
-            ),
-            bytes_allocated=sum(cache.k_bytes + cache.v_bytes for cache in caches),
+            )
+            if caches
+            else None,
+            bytes_allocated=sum(cache.k_bytes + cache.v_bytes for cache in caches)
+            if caches
+            else None,
             bytes_per_token=self._bytes_per_token,
             caches=caches,
             source="log" if self.from_log else "model",

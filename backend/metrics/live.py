@@ -386,7 +386,9 @@ def kv_with_tokens(kv: KvState, tokens: int) -> KvState:
         )
         for cache in kv.caches
     )
-    used = sum(bytes_in_use(c.cells_used, c.cells, c.k_bytes + c.v_bytes) for c in caches)
+    used = None
+    if caches:
+        used = sum(bytes_in_use(c.cells_used, c.cells, c.k_bytes + c.v_bytes) for c in caches)
     return msgspec.structs.replace(kv, cells_used=tokens, caches=caches, bytes_used=used)
 
 

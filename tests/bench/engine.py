@@ -240,6 +240,7 @@ def beside_buffers(record: TurnRecord, log: Sequence[str]) -> Result:
     assert record.machine.engine_rss_bytes is not None
     assert record.model is not None
     assert record.kv is not None
+    assert record.kv.bytes_allocated is not None
     logged = re.findall(
         r"(?:compute|output|REPACK model) buffer size = +([\d.]+) MiB", "\n".join(log)
     )

@@ -21,6 +21,7 @@ def test_eight_loads_and_closes_leave_memory_flat(drive: MakeDriver, starter: Pa
         resident.append(used)
     # A single cache or model that was not freed would be more.
     ready = driver.last(EngineReady)
+    assert ready.kv.bytes_allocated is not None
     assert resident[-1] - resident[1] < min(ready.kv.bytes_allocated, ready.model.file_bytes) // 2
     assert sum(isinstance(event, EngineStarted) for event in driver.events) == 1
 

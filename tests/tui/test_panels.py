@@ -116,14 +116,14 @@ def test_kv_shows_each_of_several_caches_and_marks_estimates() -> None:
 
 def test_cache_hits_say_what_was_reused_and_why_not_more() -> None:
     state = answered(cache_n=60, prompt_n=40)
-    broken = CacheOutcome("system_changed", 12, 12, 48, "a cat\n", "a dog")
+    broken = CacheOutcome("system_changed", 12, 12, 48, "a cat\n", "a dog", hint="a hint")
     state = msgspec.structs.replace(state, cache=broken, saved_ms=600.0, totals=ChatTotals(60, 140))
     drawn = text(cache_hits.draw(state, 40, 12))
     assert "reused 60 · new 40" in drawn
     assert "60%" in drawn
     assert "saved ≈ 600 ms" in drawn
     assert "chat 60 of 200 · 30%" in drawn
-    assert "the system prompt changed" in drawn
+    assert "the system prompt changed: a hint" in drawn
     assert "from token 12 of 100, 48 lost" in drawn
     assert "− a cat⏎" in drawn
     assert "+ a dog" in drawn

@@ -341,7 +341,7 @@ def test_an_unknown_architecture_takes_the_logs_figures() -> None:
 
 def test_a_log_without_caches_leaves_none() -> None:
     state = read(llama_header(memory_known=False)).state(n_ctx=8, tokens=0, positions=(-1, -1))
-    assert (state.caches, state.bytes_allocated, state.source) == ((), 0, "log")
+    assert (state.caches, state.bytes_allocated, state.source) == ((), None, "log")
 
 
 def test_figures_of_several_digits_are_read_whole() -> None:

@@ -112,11 +112,12 @@ def _test(n_prompt: int, n_gen: int, n_depth: int) -> str:
 
 def _table(report: BenchReport) -> str:
     model, context = report.model, report.context
+    attention = {True: "on", False: "off", None: "unknown"}[context.flash_attn]
     head = (
         f"{harmless(model.name)} · {model.quantization} · {model.bits_per_weight:.2f} bpw · "
         f"threads {context.n_threads}/{context.n_threads_batch} · "
         f"K/V {context.type_k}/{context.type_v} · "
-        f"flash attention {'on' if context.flash_attn else 'off'}"
+        f"flash attention {attention}"
     )
     lines = [
         head,

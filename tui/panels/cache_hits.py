@@ -80,6 +80,8 @@ def _saved(state: Snapshot) -> str:
 def _reason(cache: CacheOutcome, prompt_tokens: int | None, width: int) -> tuple[Line, ...]:
     """Why no more was reused, and where the prompt left the cache."""
     said = REASONS[cache.reason]
+    if cache.hint is not None:
+        said += f": {cache.hint}"
     if cache.no_rollback:
         said += "\nthis model's memory cannot roll back, so all was computed again"
     lines = paragraphs(said, width, "plain")

@@ -122,7 +122,7 @@ class Conversation:
     def load_failed(self, event: LoadFailed) -> None:
         """A model could not be loaded."""
         way_on = (
-            "F8 goes on with the ChatML template; --chat-template-file FILE names another."
+            "F8 goes on with the common ChatML template."
             if event.need_template
             else "F5 tries again."
         )
