@@ -1,7 +1,11 @@
 """The application: themes, commands and the chat screen around one session."""
 
+import asyncio
+import signal
+import sys
 from collections.abc import Iterable
 from functools import partial
+from pathlib import Path
 
 from textual.app import App, SystemCommand
 from textual.screen import Screen
@@ -11,6 +15,7 @@ from backend.session import Session
 from tui.commands import COMMANDS
 from tui.keys import let_alt_digits_through
 from tui.screens.chat import ChatScreen
+from tui.text import harmless
 
 PHASESCOPE = Theme(
     name="phasescope",
@@ -50,6 +55,22 @@ class PhasescopeApp(App[None]):
         self.register_theme(PHASESCOPE)
         self.theme = PHASESCOPE.name
 
+    def on_mount(self) -> None:
+        """Leave in order when the system or a closed terminal asks for it."""
+        if sys.platform != "win32":
+            loop = asyncio.get_running_loop()
+            for name in (signal.SIGTERM, signal.SIGHUP):
+                loop.add_signal_handler(name, partial(self.exit, return_code=128 + name))
+
+    def action_picture(self) -> None:
+        """Save a picture of the screen in the current folder."""
+        try:
+            path = self.save_screenshot(path=str(Path.cwd()))
+        except OSError as error:
+            self.notify(f"The picture cannot be saved: {error}", severity="error", markup=False)
+        else:
+            self.notify(f"Saved {harmless(path)}", markup=False)
+
     def get_css_variables(self) -> dict[str, str]:
         """The theme's variables and the colours of the phases."""
         phases = DARK_PHASES if self.current_theme.dark else LIGHT_PHASES
@@ -72,5 +93,11 @@ class PhasescopeApp(App[None]):
                         partial(screen.run_action, command.action),
                     )
         for system in super().get_system_commands(screen):
-            if system.title in {"Theme", "Quit", "Screenshot"}:
+            if system.title in {"Theme", "Quit"}:
                 yield system
+        # The palette is still open when its command runs.
+        yield SystemCommand(
+            "Screenshot",
+            "Save a picture of the screen (SVG) in the current folder",
+            lambda: self.set_timer(0.1, self.action_picture),
+        )

@@ -15,7 +15,7 @@ def figures_line(record: TurnRecord) -> str:
     parts = [
         f"ttft {milliseconds(times.ttft_ms)}",
         f"prefill {count(record.prompt_n)} @ {rate(times.prompt_per_second)}"
-        + ("≈" if short_prefill(record) else ""),
+        + ("≈" if short_prefill(record) and times.prompt_per_second is not None else ""),
         f"decode {count(record.predicted_n)} @ {rate(times.predicted_per_second)}",
         f"reused {count(record.cache_n)}/{count(record.prompt_tokens)}",
     ]

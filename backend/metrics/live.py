@@ -274,17 +274,19 @@ class LiveFigures:
         record = turn_record(trace, self._answering or self._ready, window)
         figures = record.timings
         self._final = figures
+        # Of a prefill that was stopped only what was computed counts.
+        computed = record.prompt_n if event.prompt_done is None else event.prompt_done
         self._bars.append(
             TurnBar(
                 turn=record.turn,
                 cache_n=record.cache_n,
-                prompt_n=record.prompt_n,
+                prompt_n=computed,
                 predicted_n=record.predicted_n,
             )
         )
-        if record.cache_n is not None and record.prompt_n is not None:
+        if record.cache_n is not None and computed is not None:
             self._totals = ChatTotals(
-                self._totals.cache_n + record.cache_n, self._totals.prompt_n + record.prompt_n
+                self._totals.cache_n + record.cache_n, self._totals.prompt_n + computed
             )
         rate = figures.prompt_per_second
         if rate is not None and (record.prompt_n or 0) >= SHORT_PREFILL:
@@ -414,10 +416,9 @@ def _prefill_pace(trace: TurnTrace) -> tuple[float | None, float | None]:
     """Tokens per second of a running prefill, and the milliseconds that are left."""
     prompt = trace.prompt
     progress = trace.progress
-    if prompt is None or progress is None or trace.token_ns or progress.done <= 0:
+    if prompt is None or progress is None or trace.token_ns or trace.ended is not None:
         return None, None
-    spent_ns = progress.t_ns - prompt.t_ns
-    rate = rate_per_second(progress.done, spent_ns)
-    if rate is None or trace.ended is not None:
-        return rate, None
+    rate = rate_per_second(progress.done, progress.t_ns - prompt.t_ns)
+    if rate is None:
+        return None, None
     return rate, (progress.total - progress.done) / rate * 1000

@@ -1,6 +1,7 @@
 """The installed command in a real terminal, with the real starter model."""
 
 import re
+import signal
 from pathlib import Path
 
 import psutil
@@ -79,10 +80,26 @@ def test_a_killed_engine_costs_the_answer_and_the_chat_goes_on(tmp_path: Path) -
         screen = terminal.until(lambda text: re.search(r"decode +█+ +\d+ tok", text) is not None)
         assert "Still there?" in screen
         assert "the engine was started" in " ".join(screen.split())
-        terminal.type("\x1b")
-        terminal.until_text("cancelled")
         terminal.type("\x11")
         assert terminal.ended() == 0
+
+
+def test_a_window_that_is_asked_to_end_leaves_the_terminal_and_the_chat_in_order(
+    tmp_path: Path,
+) -> None:
+    with Terminal((*COMMAND[:-1], "600"), tmp_path) as terminal:
+        terminal.until_text("loaded in")
+        terminal.type("Write a very long story about a castle.\r")
+        terminal.until(lambda text: re.search(r"decode +█+ +\d+ tok", text) is not None)
+        terminal.process.kill(signal.SIGTERM)
+        assert terminal.ended() == 128 + signal.SIGTERM
+        assert ALT_SCREEN_OFF in terminal.raw
+    history = database(tmp_path)
+    (row,) = history.chats()
+    (record,) = history.records(row.id)
+    answer = history.load_chat(row.id).path()[-1]
+    assert record.predicted_n == len(answer.token_ids) > 0
+    history.close()
 
 
 def test_small_terminals_and_resizing(tmp_path: Path) -> None:

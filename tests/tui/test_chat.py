@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+from textual._xterm_parser import XTermParser
+from textual.events import Key
+
 from backend.history import History
 from backend.protocol import (
     DropCacheRequest,
@@ -19,6 +22,7 @@ from tui.app import PhasescopeApp
 from tui.screens.help import HelpScreen
 from tui.screens.log import LogScreen
 from tui.widgets.composer import Composer
+from tui.widgets.entries import NoticeEntry
 
 
 def hello(request: TurnRequest) -> list[Event]:
@@ -292,9 +296,6 @@ async def test_panels_open_in_the_place_of_the_chat_and_typing_goes_on() -> None
 
 
 async def test_alt_digits_of_a_plain_terminal_arrive_as_keys() -> None:
-    from textual._xterm_parser import XTermParser  # noqa: PLC0415
-    from textual.events import Key  # noqa: PLC0415
-
     Scripted()
     keys = [e.key for e in XTermParser().feed("\x1b3\x1b5x") if isinstance(e, Key)]
     assert keys == ["alt+3", "alt+5", "x"]
@@ -310,6 +311,66 @@ async def test_log_and_help_open_and_close() -> None:
             await pilot.press("escape")
             await until(pilot, lambda: window.app.screen is window.screen)
             assert isinstance(window.app.focused, Composer)
+
+
+async def test_an_answer_of_every_block_survives_any_width() -> None:
+    pieces = [
+        "1. a\n2. b\n   - c\n\n",
+        "> quote\n\n",
+        "```\ncode 漢字\n",
+        "```\n\n|a|b|\n|-|-|\n|1|2|\n",
+    ]
+    stamps = [0.1, 0.2, 0.3, 0.4]
+    window = Scripted(lambda r: turn_events(r.turn, token_s=stamps, pieces=pieces)[:-1])
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        await pilot.press(*"Hi", "enter")
+        await until(pilot, lambda: window.said()[-1:] == [("live", "".join(pieces))])
+        for key in ("", "f1", "escape", "ctrl+l", "escape", "alt+1", "alt+1", "ctrl+p", "escape"):
+            for width in (1, 2, 3, 5, 8, 11, 30, 120):
+                await pilot.resize_terminal(width, 30)
+                await pilot.pause()
+            if key:
+                await pilot.press(key)
+        await until(pilot, lambda: "code 漢字" in screen_text(pilot))
+
+
+async def test_joiners_that_are_typed_stay_in_the_message() -> None:
+    window = Scripted(hello)
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        for character in "می\u200cخواهم":
+            window.composer.post_message(Key(character, character))
+        await until(pilot, lambda: window.composer.text == "می\u200cخواهم")
+
+
+async def test_a_message_that_was_called_back_and_changed_stays_changed() -> None:
+    window = Scripted(hello)
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        for text in ("one", "two"):
+            await pilot.press(*text, "enter")
+            await until(pilot, lambda: not window.session.busy)
+        await pilot.press("up", *"!", "up", "down")
+        assert window.composer.text == "two!"
+        await pilot.press("down", *"new", "enter")
+        await until(pilot, lambda: not window.session.busy)
+        await pilot.press("up", "up")
+        assert window.composer.text == "two"
+
+
+async def test_the_end_of_an_engine_stands_under_what_came_of_the_answer() -> None:
+    window = Scripted(unfinished)
+    async with window.run() as pilot:
+        await ready_window(pilot, window)
+        for _ in range(2):
+            await pilot.press(*"Hi", "enter")
+            await until(pilot, lambda: window.session.busy)
+            window.engine.running = False
+            window.engine.push(EngineExited(False, "the engine was killed"))
+            await until(pilot, lambda: not window.session.busy)
+            assert isinstance(window.entries[-1], NoticeEntry)
+        assert window.notices().count("the engine was killed") == 2
 
 
 async def test_any_size_of_terminal_is_survived() -> None:

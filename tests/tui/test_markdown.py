@@ -118,6 +118,6 @@ def test_line_ends_of_the_model_are_kept() -> None:
 
 
 def test_wide_characters_take_their_cells() -> None:
-    widths = [strip.cell_length for strip in RENDERER.render("漢字漢字漢字", 6)]
-    assert max(widths) <= 6
-    assert shown("漢字漢字漢字", 6) == ["漢字漢", "字漢字"]
+    widths = [strip.cell_length for strip in RENDERER.render("漢字" * 12, 17)]
+    assert max(widths) <= 17
+    assert shown("漢字" * 12, 17) == ["漢字" * 4, "漢字" * 4, "漢字" * 4]

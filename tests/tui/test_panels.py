@@ -129,6 +129,21 @@ def test_cache_hits_say_what_was_reused_and_why_not_more() -> None:
     assert "+ a dog" in drawn
 
 
+def test_of_a_prefill_that_was_stopped_only_what_was_computed_counts() -> None:
+    live = LiveFigures()
+    live.apply(ready())
+    live.apply(TurnRequested(REQUEST, "Hi"))
+    *planned, _, end = turn_events(1, token_s=[0.5], cache_n=60, prompt_n=40, reason="cancelled")
+    stopped = msgspec.structs.replace(end, prompt_done=10)
+    for event in (*planned, PrefillProgress(1, S // 5, 12, 40), stopped):
+        live.apply(event)
+    state = live.snapshot(S)
+    assert state.totals == ChatTotals(60, 10)
+    assert "10/40 tok" in text(phases.draw(state, 60, 10))
+    assert " 70" in text(phases.draw(state, 60, 10)).split("\n")[-2]
+    assert f"prefill {DASH}/s" in text(tokens.draw(state, 40, 10))
+
+
 def test_what_reuse_saved_is_not_said_before_it_is_known() -> None:
     unknown = msgspec.structs.replace(answered(cache_n=60), saved_ms=None)
     assert f"saved {DASH}" in text(cache_hits.draw(unknown, 40, 12))

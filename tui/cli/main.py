@@ -1,9 +1,11 @@
 """The command line's root: without a command it opens the window."""
 
+import os
 import sys
 from importlib import import_module
 from importlib.metadata import version
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Unpack
 
 import click
@@ -68,6 +70,9 @@ def speak_utf8() -> None:
 
 def main() -> None:
     """Run `phasescope`; ends with the exit status 0, 1, 2 or (interrupted) 130."""
+    if sys.stdout is None:
+        # The caller closed it (`>&-`).
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (to the end)
     speak_utf8()
     try:
         status = phasescope.main(prog_name="phasescope", standalone_mode=False)
@@ -76,4 +81,8 @@ def main() -> None:
         sys.exit(error.exit_code)
     except click.Abort:
         sys.exit(INTERRUPTED)
+    except OSError as error:
+        # A full disk behind the output, say; what fails elsewhere is named where it does.
+        click.echo(f"phasescope: {error}", err=True)
+        sys.exit(1)
     sys.exit(status if isinstance(status, int) else 0)

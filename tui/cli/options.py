@@ -66,6 +66,9 @@ class FiniteRange(click.FloatRange):
 
 POSITIVE = click.IntRange(min=1)
 
+THREADS = click.IntRange(1, 512)
+"""llama.cpp takes no more (`GGML_MAX_N_THREADS`)."""
+
 _ENGINE = EngineSettings()
 _SAMPLING = SamplingSettings()
 
@@ -89,10 +92,10 @@ def engine_options(command: F) -> F:
             "-ub", "--ubatch-size", type=POSITIVE, default=_ENGINE.n_ubatch, show_default=True
         ),
         click.option(
-            "-t", "--threads", type=POSITIVE, help="Threads of decode. Default: physical cores."
+            "-t", "--threads", type=THREADS, help="Threads of decode. Default: physical cores."
         ),
         click.option(
-            "-tb", "--threads-batch", type=POSITIVE, help="Threads of prefill. Default: as -t."
+            "-tb", "--threads-batch", type=THREADS, help="Threads of prefill. Default: as -t."
         ),
         click.option(
             "-ngl",
@@ -136,7 +139,11 @@ def sampling_options(command: F) -> F:
     """Add the options that say how tokens are chosen."""
     options = [
         click.option(
-            "-n", "--predict", type=int, default=-1, help="Most tokens to generate; -1: no limit."
+            "-n",
+            "--predict",
+            type=click.IntRange(min=-1),
+            default=-1,
+            help="Most tokens to generate; -1: no limit.",
         ),
         click.option(
             "-s", "--seed", type=click.IntRange(0, (1 << 32) - 1), help="Seed. Default: drawn."

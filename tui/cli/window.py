@@ -14,6 +14,7 @@ from backend.replay import ReplayEngine
 from backend.session import LAST_MODEL, Session
 from tui.cli.options import (
     EngineOptions,
+    FiniteRange,
     SamplingOptions,
     engine_options,
     model_choice,
@@ -46,7 +47,7 @@ def record(**options: Unpack[RecordOptions]) -> None:
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option(
     "--speed",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=1.0,
     show_default=True,
     help="How much faster than it was; 0 shows the end at once.",
@@ -88,7 +89,10 @@ def _run(session: Session) -> None:
     # Imported only here: the other commands have no use for Textual.
     from tui.app import PhasescopeApp  # noqa: PLC0415
 
+    app = PhasescopeApp(session)
     try:
-        PhasescopeApp(session).run()
+        app.run()
     finally:
         session.close()
+    if app.return_code:
+        sys.exit(app.return_code)

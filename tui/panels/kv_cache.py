@@ -3,7 +3,7 @@
 from backend.metrics.live import Snapshot, bytes_in_use
 from backend.protocol import KvCacheState, KvState
 from tui.figures import count, size, used_of
-from tui.panels.drawing import Drawing, Line, Span, bar, spread
+from tui.panels.drawing import Drawing, Line, Span, bar, line_width, spread
 
 KINDS = {"full": "full", "swa": "window", "recurrent": "state"}
 
@@ -14,10 +14,16 @@ def draw(state: Snapshot, width: int, height: int) -> Drawing:
     if kv is None:
         return Drawing("KV CACHE", ((Span("no model is loaded", "dim"),),))
     about = "" if all(cache.cells_used_exact for cache in kv.caches) else "≈"
+    running = state.phase == "prefill"
+    if running and state.ready is not None and state.ready.progress_is_estimated:
+        about = "≈"
     share = f"{kv.cells_used / kv.cells:.0%}" if kv.cells else ""
     lines: list[Line] = [
         spread(
-            (Span(f"{kv.cells_used:,}", "strong"), Span(f"/{kv.cells:,} cells")),
+            (
+                Span(f"{'≈' if running else ''}{kv.cells_used:,}", "strong"),
+                Span(f"/{kv.cells:,} cells"),
+            ),
             (Span(share, "dim"),),
             width,
         ),
@@ -28,9 +34,11 @@ def draw(state: Snapshot, width: int, height: int) -> Drawing:
         lines += _halves(kv.caches[0], width)
     else:
         for cache in kv.caches:
-            lines.append(_one_of_several(cache))
+            lines.append(_one_of_several(cache, width))
     if kv.bytes_per_token is not None:
-        lines.append((Span(f"{size(kv.bytes_per_token)} a token", "dim"),))
+        full = all(cache.kind == "full" for cache in kv.caches)
+        words = "a token" if full else "a token, windows full"
+        lines.append((Span(f"{size(kv.bytes_per_token)} {words}", "dim"),))
     if kv.source == "log":
         lines.append((Span("≈ sizes from llama.cpp's log", "dim"),))
     return Drawing("KV CACHE", tuple(lines[:height]))
@@ -68,16 +76,20 @@ def _halves(cache: KvCacheState, width: int) -> list[Line]:
     return lines
 
 
-def _one_of_several(cache: KvCacheState) -> Line:
+def _one_of_several(cache: KvCacheState, width: int) -> Line:
+    """One of a model's caches: cells, layers, bytes and types, as far as there is room."""
     about = "" if cache.cells_used_exact else "≈"
-    return (
+    line: Line = (
         Span(f"{KINDS.get(cache.kind, cache.kind):<7}"),
-        Span(
-            f"{about}{cache.cells_used:,}/{cache.cells:,} ×{cache.layers} "
-            f"{size(cache.k_bytes + cache.v_bytes)} {cache.type_k}/{cache.type_v}",
-            "dim",
-        ),
+        Span(f"{about}{cache.cells_used:,}/{cache.cells:,}", "dim"),
     )
+    types = f"{cache.type_k}/{cache.type_v}"
+    for words in (f" ×{cache.layers}", f" {size(cache.k_bytes + cache.v_bytes)}", f" {types}"):
+        longer = (*line, Span(words, "dim"))
+        if line_width(longer) > width:
+            break
+        line = longer
+    return line
 
 
 def _formula(cache: KvCacheState) -> str:

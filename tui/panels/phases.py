@@ -57,7 +57,8 @@ def explain(state: Snapshot) -> str:
         f"{count(state.prompt_n)} of {count(state.prompt_tokens)} prompt tokens: the other "
         f"{count(state.cache_n)} are in the KV cache. Decode gives one token after the other; "
         "memory bandwidth limits it.\n"
-        "A turn's bar is as long as its tokens: reused, prefilled, decoded."
+        "Decode's row takes a cell for each token; when it is full it goes on with two tokens a "
+        "cell, then four. A turn's bar is as long as its tokens: reused, prefilled, decoded."
     )
 
 

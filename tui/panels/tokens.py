@@ -44,7 +44,7 @@ def explain(state: Snapshot) -> str:
         f"{milliseconds(state.timings.predicted_ms)}. With fewer than 2 tokens there is no rate "
         f"({DASH}).\n"
         "The strip shows the time between tokens, from zero; a full column is twice the median "
-        "or the 95th percentile, whatever is more.\n"
+        "or the 95th percentile, whichever is more.\n"
         f"The prefill rate of fewer than {SHORT_PREFILL} tokens is a decode rate in disguise "
         "and marked ≈."
     )

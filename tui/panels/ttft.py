@@ -44,9 +44,10 @@ def explain(state: Snapshot) -> str:
     times = state.timings
     return (
         "TTFT is the time from accepting the message to the first sampled token; loading the "
-        "model is never part of it. It is the sum of render (the chat template), tokenize, "
-        "cache (comparing with the KV cache), prefill and the first sample: "
-        f"{milliseconds(times.ttft_ms)}, of which prefill {milliseconds(times.prompt_ms)}.\n"
+        "model is never part of it. It is made of render (the chat template), tokenize, cache "
+        "(comparing with the KV cache), prefill, the first sample and the hand-over between "
+        f"them: {milliseconds(times.ttft_ms)}, of which prefill "
+        f"{milliseconds(times.prompt_ms)}.\n"
         "More prompt tokens or a broken cache make it longer; a longer answer does not."
     )
 

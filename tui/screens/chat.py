@@ -218,7 +218,8 @@ class ChatScreen(Screen[None]):
             case "stop":
                 return session.busy or self._loading or self._open_panel is not None
             case "regenerate" | "new_chat" | "drop_cache":
-                return not session.replaying
+                # None: shown, but dim.
+                return False if session.replaying else None if session.busy else True
             case "use_chatml":
                 return self._needs_template and not session.replaying
             case "restart_engine":

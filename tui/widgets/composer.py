@@ -1,5 +1,6 @@
 """The composer: a message of any number of lines, with the ones before at hand."""
 
+import unicodedata
 from typing import ClassVar
 
 from rich.text import Text
@@ -49,13 +50,14 @@ class Composer(TextArea):
         self.cursor_blink = False
         self._sent: list[str] = []
         self._place = 0
-        self._draft = ""
+        self._edited: dict[int, str] = {}
 
     def remember(self, text: str) -> None:
         """Add a message to those that can be called back."""
         if not self._sent or self._sent[-1] != text:
             self._sent.append(text)
         self._place = len(self._sent)
+        self._edited.clear()
 
     def accept(self) -> None:
         """What is written has been sent."""
@@ -77,6 +79,13 @@ class Composer(TextArea):
         if event.key == "enter" or event.key.startswith("alt+"):
             event.prevent_default()
             return
+        typed = event.character
+        if typed is not None and unicodedata.category(typed) == "Cf":
+            # Joiners of emoji and of Persian: not printable by themselves, but text.
+            event.stop()
+            event.prevent_default()
+            self.insert(typed)
+            return
         await super()._on_key(event)
 
     def action_submit(self) -> None:
@@ -92,8 +101,6 @@ class Composer(TextArea):
         if self.cursor_location[0] > 0 or self._place == 0:
             self.action_cursor_up()
             return
-        if self._place == len(self._sent):
-            self._draft = self.text
         self._show(self._place - 1)
 
     def action_later(self) -> None:
@@ -105,6 +112,9 @@ class Composer(TextArea):
         self._show(self._place + 1)
 
     def _show(self, place: int) -> None:
+        """Go to a message, or behind the last one to the draft; what was changed here stays."""
+        self._edited[self._place] = self.text
         self._place = place
-        self.load_text(self._sent[place] if place < len(self._sent) else self._draft)
+        sent = self._sent[place] if place < len(self._sent) else ""
+        self.load_text(self._edited.get(place, sent))
         self.move_cursor(self.document.end)

@@ -37,6 +37,7 @@ class Conversation:
         self._transcript = transcript
         self._chat_id: str | None = None
         self._need: str | None = None
+        self._after_answer: NoticeEntry | None = None
 
     def open(self, chat_id: str, messages: Sequence[ChatMessage]) -> None:
         """Show a chat's messages; what the same chat already shows stays, with its figures."""
@@ -77,8 +78,11 @@ class Conversation:
         """The answer is whole."""
         if isinstance(self._last(), LiveAnswer):
             name = record.model.name if record.model is not None else UNKNOWN_MODEL
-            whole = AnswerEntry(name, record.thinking, record.text, record)
-            self._transcript.replace_last([whole])
+            entries: list[Entry] = [AnswerEntry(name, record.thinking, record.text, record)]
+            if self._after_answer is not None:
+                entries.append(self._after_answer)
+            self._after_answer = None
+            self._transcript.replace_last(entries)
 
     def refused(self, reason: str, *, message_taken_back: bool) -> None:
         """The turn was not answered in part; its message, if new, goes back to the composer."""
@@ -91,14 +95,15 @@ class Conversation:
                 if message_taken_back:
                     del entries[index]
                 break
-        if not said:
+        if self._after_answer is not None:
+            entries.append(self._after_answer)
+            self._after_answer = None
+        elif not said:
             entries.append(NoticeEntry(reason, fault=True))
         self._transcript.show(entries)
 
     def notice(self, text: str, details: Sequence[str] = (), *, fault: bool = False) -> None:
-        """Say something, once; an answer that is coming stays the last entry."""
-        if self._just_said(text):
-            return
+        """Say something; an answer that is coming stays the last entry."""
         entry = NoticeEntry(text, details, fault=fault)
         last = self._last()
         if isinstance(last, LiveAnswer):
@@ -126,18 +131,19 @@ class Conversation:
             if event.need_template
             else "F5 tries again."
         )
-        self.notice(event.message, (way_on,), fault=True)
+        if not self._just_said(event.message):
+            self.notice(event.message, (way_on,), fault=True)
 
     def engine_exited(self, event: EngineExited) -> None:
         """The engine's process is gone."""
-        self.notice(
-            event.message,
-            (
-                *event.log_tail[-TAIL_LINES:],
-                ENGINE_GONE,
-            ),
-            fault=True,
-        )
+        tail = event.log_tail[-TAIL_LINES:]
+        quoted = ("The last lines of llama.cpp's log:", *tail) if tail else ()
+        notice = NoticeEntry(event.message, (*quoted, ENGINE_GONE), fault=True)
+        if isinstance(self._last(), LiveAnswer):
+            # It belongs under what came of the answer.
+            self._after_answer = notice
+        else:
+            self._transcript.append(notice)
 
     def _just_said(self, text: str) -> bool:
         """Whether a notice says so already, before or after the message that is on its way."""

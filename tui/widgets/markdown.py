@@ -27,6 +27,9 @@ LONG_TAIL = 1_200
 DEEPEST = 19
 """Level of nesting from which the parser (20 at most) drops text."""
 
+NARROWEST = 16
+"""Cells that lines are wrapped to at least: what does not fit then is cut off by the screen."""
+
 INDENT = 4
 """Most cells by which a level of nesting is indented."""
 
@@ -137,19 +140,21 @@ class MarkdownLines:
         self._document = _Answer(code_theme, code_ground)
 
     def render(self, source: str, width: int) -> list[Strip]:
-        """All lines of a text, `width` cells wide at most."""
+        """All lines of a text, `width` cells wide at most (or `NARROWEST`)."""
         if not source.strip():
             return []
         text = harmless(source)
         self._document.show(text)
-        if self._document.depth >= DEEPEST or self._document.depth * INDENT >= width:
+        if self._document.depth >= DEEPEST or self._document.depth * INDENT >= max(
+            NARROWEST, width
+        ):
             # The parser leaves out what is nested too deep, and so would a line without room.
             return self.wrapped(Text(text, overflow="fold"), width)
         return self.wrapped(self._document, width)
 
     def wrapped(self, renderable: Markdown | Text, width: int) -> list[Strip]:
         """The lines of a text or a document, without blank ones at its ends."""
-        options = self._console.options.update(width=max(1, width), height=None)
+        options = self._console.options.update(width=max(NARROWEST, width), height=None)
         lines = self._console.render_lines(renderable, options, pad=False)
         strips = [Strip(line) for line in lines]
         shown = [index for index, strip in enumerate(strips) if strip.text.strip()]

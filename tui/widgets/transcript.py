@@ -127,7 +127,7 @@ class Transcript(ScrollView, can_focus=False):
     def on_resize(self, event: Resize) -> None:
         """Lay everything out for a new width."""
         del event
-        width = self.scrollable_content_region.width - MARGIN
+        width = max(1, self.scrollable_content_region.width - MARGIN)
         if width != self._width or self._look is None:
             self._width = width
             self._look = self._look or self._make_look()
