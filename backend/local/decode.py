@@ -13,7 +13,7 @@ from backend.local.sampling import Sampler
 from backend.local.vocabulary import Vocabulary
 from backend.protocol import PrefillTiming, StopReason, TokenBatch
 
-FLUSH_NS = 100_000_000
+FLUSH_NS = 200_000_000
 """Tokens are gathered this long before they are sent; the first one goes at once."""
 
 

@@ -296,7 +296,7 @@ def long_chat(messages: int, seconds: int = 12) -> tuple[float, float]:
 def main(arguments: Sequence[str]) -> None:
     """Measure everything and report."""
     rounds = int(arguments[0]) if arguments else 6
-    short, long = interleaved(lambda: long_chat(10)[0], lambda: long_chat(1000)[0], 2)
+    short, long = interleaved(lambda: long_chat(10)[1], lambda: long_chat(1000)[1], 2)
     early, late = zip(*(long_chat(10, 50) for _ in range(2)), strict=True)
     report(
         [
