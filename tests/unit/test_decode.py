@@ -340,7 +340,7 @@ def test_the_first_token_is_sent_at_once_and_the_others_gathered(
     clock = Clock()
     monkeypatch.setattr(decode, "perf_counter_ns", clock.perf_counter_ns)
     bench = Bench([0, 1, 2, 3, 4, END])
-    sampled_ms = [3, 33, 63, 110, 120, 130]
+    sampled_ms = [3, 63, 133, 210, 220, 230]
 
     def at(count: int) -> None:
         clock.now_ns = sampled_ms[count - 1] * 1_000_000
