@@ -120,6 +120,13 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     bars: tuple[TurnBar, ...] = ()
     window: WindowSample | None = None
 
+    @property
+    def progress_is_estimated(self) -> bool:
+        """Whether prefill runs and how far it is can only be estimated (≈)."""
+        return (
+            self.phase == "prefill" and self.ready is not None and self.ready.progress_is_estimated
+        )
+
 
 class LiveFigures:
     """Reads the event stream and answers with snapshots.

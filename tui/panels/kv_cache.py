@@ -13,15 +13,13 @@ def draw(state: Snapshot, width: int, height: int) -> Drawing:
     kv = state.kv
     if kv is None:
         return Drawing("KV CACHE", ((Span("no model is loaded", "dim"),),))
-    about = "" if all(cache.cells_used_exact for cache in kv.caches) else "≈"
-    running = state.phase == "prefill"
-    if running and state.ready is not None and state.ready.progress_is_estimated:
-        about = "≈"
+    exact = all(cache.cells_used_exact for cache in kv.caches)
+    about = "≈" if state.progress_is_estimated or not exact else ""
     share = f"{kv.cells_used / kv.cells:.0%}" if kv.cells else ""
     lines: list[Line] = [
         spread(
             (
-                Span(f"{'≈' if running else ''}{kv.cells_used:,}", "strong"),
+                Span(f"{'≈' if state.progress_is_estimated else ''}{kv.cells_used:,}", "strong"),
                 Span(f"/{kv.cells:,} cells"),
             ),
             (Span(share, "dim"),),

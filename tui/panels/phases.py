@@ -92,7 +92,7 @@ def _prefill(state: Snapshot, width: int) -> Line:
     done = min(state.prefill_done, total)
     if state.phase == "prefill":
         left = state.prefill_left_ms
-        about = "≈" if state.ready is not None and state.ready.progress_is_estimated else ""
+        about = "≈" if state.progress_is_estimated else ""
         words = f"{about}{done:,}/{total:,} tok"
         words += f"  ≈{milliseconds(left)} left" if left is not None else ""
     else:

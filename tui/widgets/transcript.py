@@ -72,11 +72,6 @@ class Transcript(ScrollView, can_focus=False):
         """All entries, oldest first."""
         return self._entries
 
-    @property
-    def follows(self) -> bool:
-        """Whether the newest line is in view, and stays in view as lines come."""
-        return self._follows
-
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Follow the newest line while it is in view."""
         super().watch_scroll_y(old_value, new_value)
@@ -90,10 +85,7 @@ class Transcript(ScrollView, can_focus=False):
 
     def append(self, entry: Entry) -> None:
         """Add an entry and go to it."""
-        self._entries.append(entry)
-        if self._look is not None:
-            entry.layout(self._look, self._width)
-            self._starts.append(self._laid_out_height())
+        self._add(entry)
         self._follows = True
         self._resized()
 
@@ -104,11 +96,15 @@ class Transcript(ScrollView, can_focus=False):
             self._starts.pop()
         self._first = min(self._first, len(self._entries))
         for entry in entries:
-            self._entries.append(entry)
-            if self._look is not None:
-                entry.layout(self._look, self._width)
-                self._starts.append(self._laid_out_height())
+            self._add(entry)
         self._resized()
+
+    def _add(self, entry: Entry) -> None:
+        """Put an entry behind the last one, laid out once the width is known."""
+        self._entries.append(entry)
+        if self._look is not None:
+            entry.layout(self._look, self._width)
+            self._starts.append(self._laid_out_height())
 
     def grow(self, thinking: Sequence[str], answer: Sequence[str]) -> None:
         """Let the answer that is coming grow to these pieces."""
