@@ -10,10 +10,10 @@ import psutil
 from backend.local.process import LocalEngine
 from backend.protocol import (
     EngineExited,
+    EngineReady,
     EngineStarted,
     LoadFailed,
     LoadRequest,
-    LogLines,
     PrefillProgress,
     Request,
     TokenBatch,
@@ -136,7 +136,8 @@ def test_killed_between_turns(drive: MakeDriver, folder: Path) -> None:
 def test_a_crash_shows_what_the_child_printed_last(logs: Path, folder: Path) -> None:
     engine = LocalEngine(logs)
     engine.send(LoadRequest(str(tiny_llama(folder)), engine_settings()))
-    wait_for(engine, LogLines)
+    # A child that still loads would log more after the line.
+    wait_for(engine, EngineReady)
     # As a failed assertion inside llama.cpp does: a line on standard error, then SIGABRT.
     with engine.log_path.open("a", encoding="utf-8") as log:
         log.write("ggml.c:1: GGML_ASSERT(all_is_well) failed\n")
