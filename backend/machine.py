@@ -1,20 +1,32 @@
 """What the machine is and does: cores, memory, load and power."""
 
 import os
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic
-from typing import Literal
+from time import monotonic, thread_time
+from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import psutil
 
 from backend.protocol import WindowSample
+
+PowerSource = Literal["battery", "mains"]
 
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
 
 SHORTEST_S = 0.5
 """A shorter time has no shares: the system counts CPU time in ticks of 10 ms or more."""
+
+SUPPLY_EVERY_S = 5.0
+"""Asking a battery can take milliseconds, and neither charge nor plug changes quickly."""
+
+READING_SHARE = 0.0005
+"""Share of one core that reading a figure which is costly on some systems may take."""
+
+LOWEST_MHZ, HIGHEST_MHZ = 100.0, 10_000.0
+"""Between these a processor's clock lies; some systems say 0 or count in GHz."""
 
 
 def usable_cores() -> int:
@@ -35,19 +47,17 @@ def usable_cores() -> int:
 
 def available_memory_bytes() -> int:
     """Memory that a new process can take without swapping, in bytes."""
-    available = psutil.virtual_memory().available
-    limit = _cgroup_memory_left()
-    return int(available if limit is None else min(available, limit))
+    return _memory().available
 
 
-def power_source() -> Literal["battery", "mains"] | None:
+def total_memory_bytes() -> int:
+    """Memory of the machine, or what its control groups allow of it, in bytes."""
+    return _memory().total
+
+
+def power_source() -> PowerSource | None:
     """What powers the machine; None where it does not tell."""
-    if not hasattr(psutil, "sensors_battery"):
-        return None
-    battery = psutil.sensors_battery()
-    if battery is None or battery.power_plugged is None:
-        return None
-    return "mains" if battery.power_plugged else "battery"
+    return _supply().source
 
 
 class WindowSampler:
@@ -60,7 +70,10 @@ class WindowSampler:
 
     def __init__(self) -> None:
         self._process = psutil.Process()
-        self._before: tuple[float, float, float, float] | None = None
+        self._engine: psutil.Process | None = None
+        self._before: _Moment | None = None
+        self._supply = _Seldom(_supply, SUPPLY_EVERY_S)
+        self._clock = _Seldom(_clock_mhz, 0.0)
 
     def sample(self, engine_pid: int | None) -> WindowSample:
         """One sample.
@@ -70,30 +83,208 @@ class WindowSampler:
         """
         now = monotonic()
         own = self._process.cpu_times()
-        cores = psutil.cpu_times()
-        total, idle = sum(cores), cores.idle + getattr(cores, "iowait", 0.0)
-        before, self._before = self._before, (now, own.user + own.system, total, idle)
-        own_percent = cpu_percent = None
-        if before is not None and now - before[0] >= SHORTEST_S:
-            own_percent = 100 * (own.user + own.system - before[1]) / (now - before[0])
-            if total > before[2]:
-                # The system may count a little more idle time than all time.
-                cpu_percent = max(0.0, 100 * (1 - (idle - before[3]) / (total - before[2])))
+        engine = self._engine_use(engine_pid)
+        moment = _Moment(
+            s=now,
+            own_s=own.user + own.system,
+            engine_pid=None if engine is None else engine_pid,
+            engine_s=None if engine is None else engine.cpu_s,
+            cores=tuple(_core_times(core) for core in psutil.cpu_times(percpu=True)),
+        )
+        before, self._before = self._before, moment
+        shares = _Shares()
+        if before is not None and now - before.s >= SHORTEST_S:
+            shares = _shares(before, moment)
+        supply = self._supply.read(now)
+        memory = _memory()
         return WindowSample(
-            ui_cpu_percent=own_percent,
-            cpu_percent=cpu_percent,
-            engine_rss_bytes=_rss(engine_pid),
-            power=power_source(),
+            ui_cpu_percent=shares.own,
+            cpu_percent=shares.machine,
+            engine_rss_bytes=None if engine is None else engine.rss_bytes,
+            power=supply.source,
+            battery_percent=supply.percent,
+            core_percent=shares.cores,
+            clock_mhz=self._clock.read(now),
+            engine_cpu_percent=shares.engine,
+            others_cpu_percent=shares.others,
+            ui_rss_bytes=int(self._process.memory_info().rss),
+            memory_bytes=memory.total,
+            available_bytes=memory.available,
         )
 
+    def _engine_use(self, pid: int | None) -> "_ProcessUse | None":
+        """CPU time and memory of the child; None once it is gone, whoever has its id now."""
+        if pid is None:
+            self._engine = None
+            return None
+        try:
+            if self._engine is None or self._engine.pid != pid:
+                self._engine = None
+                self._engine = psutil.Process(pid)
+            if not self._engine.is_running():
+                return None
+            used = self._engine.cpu_times()
+            rss = int(self._engine.memory_info().rss)
+        except psutil.Error:
+            return None
+        # A process that has ended and waits to be collected has no memory left.
+        return _ProcessUse(used.user + used.system, rss) if rss else None
 
-def _rss(pid: int | None) -> int | None:
-    if pid is None:
-        return None
+
+class _ProcessUse(NamedTuple):
+    """CPU time since its start and resident memory of a process."""
+
+    cpu_s: float
+    rss_bytes: int
+
+
+class _CoreTimes(NamedTuple):
+    """Time of a logical core since the machine's start, and what of it was idle, in seconds."""
+
+    total_s: float
+    idle_s: float
+
+
+class _Moment(NamedTuple):
+    """All clocks of CPU time at one moment `s`; without an engine that runs its two are None."""
+
+    s: float
+    own_s: float
+    engine_pid: int | None
+    engine_s: float | None
+    cores: tuple[_CoreTimes, ...]
+
+
+class _CpuTimes(Protocol):
+    """A core's clocks as psutil tells them: a field for each kind of use."""
+
+    def __iter__(self) -> Iterator[float]: ...
+
+    @property
+    def idle(self) -> float: ...
+
+
+class _Shares(NamedTuple):
+    """CPU time between two moments in per cent: of one core, `machine` of all of them."""
+
+    own: float | None = None
+    engine: float | None = None
+    others: float | None = None
+    machine: float | None = None
+    cores: tuple[float, ...] = ()
+
+
+class _Supply(NamedTuple):
+    """What powers the machine, and the charge of its battery in per cent."""
+
+    source: PowerSource | None = None
+    percent: float | None = None
+
+
+class _Memory(NamedTuple):
+    """Memory of the machine, and what of it a process can still take, in bytes."""
+
+    total: int
+    available: int
+
+
+T = TypeVar("T")
+
+
+class _Seldom(Generic[T]):
+    """A figure that some systems are slow to tell: the costlier it is, the older it may be.
+
+    Args:
+        read: Reads it.
+        every_s: It is never read again sooner than this.
+    """
+
+    def __init__(self, read: Callable[[], T], every_s: float) -> None:
+        self._read = read
+        self._every_s = every_s
+        self._kept: tuple[float, T] | None = None
+
+    def read(self, now: float) -> T:
+        """The figure at the time `now`, or the one that is kept of before."""
+        if self._kept is None or now >= self._kept[0]:
+            began = thread_time()
+            value = self._read()
+            wait_s = max(self._every_s, (thread_time() - began) / READING_SHARE)
+            self._kept = (now + wait_s, value)
+        return self._kept[1]
+
+
+def _shares(before: _Moment, now: _Moment) -> _Shares:
+    """What the time between two moments was used for."""
+    to_percent = 100 / (now.s - before.s)
+    own = (now.own_s - before.own_s) * to_percent
+    engine = None
+    same = before.engine_pid == now.engine_pid
+    if same and before.engine_s is not None and now.engine_s is not None:
+        engine = (now.engine_s - before.engine_s) * to_percent
+    if len(before.cores) != len(now.cores) or not now.cores:
+        return _Shares(own=own, engine=engine)
+    totals: list[float] = []
+    busy: list[float] = []
+    for old, new in zip(before.cores, now.cores, strict=True):
+        total = max(0.0, new.total_s - old.total_s)
+        # The system may count a little more idle time than all time.
+        busy.append(max(0.0, total - max(0.0, new.idle_s - old.idle_s)))
+        totals.append(total)
+    # An engine that came or went in between used nobody knows how much.
+    known = 0.0 if same and now.engine_pid is None else engine
+    return _Shares(
+        own=own,
+        engine=engine,
+        others=None if known is None else max(0.0, sum(busy) * to_percent - known - own),
+        machine=100 * sum(busy) / sum(totals) if sum(totals) > 0 else None,
+        cores=tuple(
+            100 * part / total if total > 0 else 0.0
+            for part, total in zip(busy, totals, strict=True)
+        ),
+    )
+
+
+def _core_times(core: "_CpuTimes") -> _CoreTimes:
+    """One core's clocks. Linux counts the time of guests in `user` as well as apart."""
+    guests = getattr(core, "guest", 0.0) + getattr(core, "guest_nice", 0.0)
+    return _CoreTimes(sum(core) - guests, core.idle + getattr(core, "iowait", 0.0))
+
+
+def _supply() -> _Supply:
+    if not hasattr(psutil, "sensors_battery"):
+        return _Supply()
     try:
-        return int(psutil.Process(pid).memory_info().rss)
-    except psutil.Error:
+        battery = psutil.sensors_battery()
+    except (NotImplementedError, OSError, RuntimeError, ValueError):
+        return _Supply()
+    if battery is None:
+        return _Supply()
+    plugged: bool | None = battery.power_plugged
+    source: PowerSource | None = "mains" if plugged else "battery"
+    return _Supply(None if plugged is None else source, min(100.0, max(0.0, battery.percent)))
+
+
+def _clock_mhz() -> float | None:
+    """Mean clock of the cores; None where the system does not tell or cannot be right."""
+    try:
+        clock = psutil.cpu_freq()
+    except (AttributeError, NotImplementedError, OSError, RuntimeError, ValueError):
         return None
+    if clock is None or not LOWEST_MHZ <= clock.current <= HIGHEST_MHZ:
+        return None
+    return float(clock.current)
+
+
+def _memory() -> _Memory:
+    """The system's memory, bounded by the control groups."""
+    system = psutil.virtual_memory()
+    groups = _cgroup_memory()
+    if groups is None:
+        return _Memory(int(system.total), int(system.available))
+    return _Memory(
+        min(int(system.total), groups.total), min(int(system.available), groups.available)
+    )
 
 
 def _control_groups() -> list[Path]:
@@ -118,20 +309,23 @@ def _cgroup_cpu_quota() -> float | None:
     return min(quotas, default=None)
 
 
-def _cgroup_memory_left() -> int | None:
-    """Bytes below the control groups' limits; None without a limit.
+def _cgroup_memory() -> _Memory | None:
+    """The control groups' tightest limit, and the least that is left below one; None without.
 
     Cached files count as free, as they do in the system's own figure: a model that was only read
     before must not stand in the way of its being loaded.
     """
-    left: list[int] = []
+    groups: list[_Memory] = []
     for folder in _control_groups():
         with suppress(OSError, ValueError):
             limit = folder.joinpath("memory.max").read_text(encoding="ascii").strip()
             if limit != "max":
                 used = int(folder.joinpath("memory.current").read_text(encoding="ascii"))
-                left.append(max(0, int(limit) - max(0, used - _cached_bytes(folder))))
-    return min(left, default=None)
+                left = int(limit) - max(0, used - _cached_bytes(folder))
+                groups.append(_Memory(int(limit), max(0, left)))
+    if not groups:
+        return None
+    return _Memory(min(g.total for g in groups), min(g.available for g in groups))
 
 
 def _cached_bytes(folder: Path) -> int:

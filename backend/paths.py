@@ -8,7 +8,10 @@ import platformdirs
 APP = "phasescope"
 
 DATA_VARIABLE = "PHASESCOPE_DATA_DIR"
-"""Environment variable that moves all data and logs to one folder."""
+"""Environment variable that moves all data, logs and settings to one folder."""
+
+SETTINGS_VARIABLE = "PHASESCOPE_SETTINGS"
+"""Environment variable that names another settings file."""
 
 
 def data_dir() -> Path:
@@ -28,3 +31,13 @@ def log_dir() -> Path:
 def database_path() -> Path:
     """The SQLite file with all chats and turn records."""
     return data_dir() / "chats.db"
+
+
+def settings_path() -> Path:
+    """The settings file, which need not be there."""
+    named = os.environ.get(SETTINGS_VARIABLE)
+    if named:
+        return Path(named).expanduser()
+    moved = os.environ.get(DATA_VARIABLE)
+    folder = Path(moved) if moved else platformdirs.user_config_path(APP, appauthor=False)
+    return folder / "settings.toml"

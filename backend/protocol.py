@@ -94,9 +94,11 @@ class TurnRequest(Message, frozen=True):
         turn: Number of the turn within the session, counted from 1.
         turn_id: Identifier that is unique everywhere.
         chat_id: The chat it belongs to; a KV cache filled by another chat is named as such.
-        messages: The conversation, oldest first, ending in a user's message.
+        messages: The conversation, oldest first, ending in a user's message (with `resume` in
+            the answer to it).
         started_at: Wall-clock time of sending, ISO 8601 with offset.
         continues: An earlier turn of the chat, on any branch, reached a model's cache.
+        resume: The last message is an answer that was cut off; it is gone on with.
         cancel_after_tokens: Stop by itself after so many sampled tokens (scripted cancelling).
         cancel_at_prompt_token: Stop by itself once prefill has come so far (scripted cancelling).
     """
@@ -108,8 +110,25 @@ class TurnRequest(Message, frozen=True):
     sampling: SamplingSettings
     started_at: str
     continues: bool = False
+    resume: bool = False
     cancel_after_tokens: int | None = None
     cancel_at_prompt_token: int | None = None
+
+
+class CountRequest(Message, frozen=True):
+    """Say what a conversation would cost if it were sent now. Answered by `PromptCounted`.
+
+    Nothing is computed and the KV cache stays as it is.
+
+    Attributes:
+        number: Comes back with the answer.
+        messages: As in `TurnRequest`; the last one is the draft.
+    """
+
+    number: int
+    chat_id: str
+    messages: tuple[ChatMessage, ...]
+    continues: bool = False
 
 
 class CancelRequest(Message, frozen=True):
@@ -147,7 +166,13 @@ class ShutdownRequest(Message, frozen=True):
 
 
 Request = (
-    LoadRequest | TurnRequest | CancelRequest | DropCacheRequest | BenchRequest | ShutdownRequest
+    LoadRequest
+    | TurnRequest
+    | CountRequest
+    | CancelRequest
+    | DropCacheRequest
+    | BenchRequest
+    | ShutdownRequest
 )
 
 
@@ -273,18 +298,37 @@ class CacheOutcome(msgspec.Struct, frozen=True):
 # ----------------------------------------------------------------------------------- events
 
 
+class DeviceFacts(msgspec.Struct, frozen=True):
+    """A device that llama.cpp computes on.
+
+    Attributes:
+        name: As llama.cpp calls it (`CPU`, `CUDA0`, `Metal`).
+        description: The maker's name of it.
+        kind: What it is.
+        total_bytes, free_bytes: Its memory when it was looked at; None where it does not tell.
+    """
+
+    name: str
+    description: str
+    kind: Literal["cpu", "gpu", "igpu", "accelerator"]
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+
+
 class EngineStarted(Message, frozen=True):
     """The child process runs.
 
     Attributes:
         devices: Names of the devices that llama.cpp can compute on, the CPU included.
         gpu_offload: Whether this build of llama.cpp can offload layers to a GPU.
+        device_facts: More on each of `devices`, its memory as it is before a load.
     """
 
     pid: int
     engine: EngineFacts
     devices: tuple[str, ...]
     gpu_offload: bool
+    device_facts: tuple[DeviceFacts, ...] = ()
 
 
 class ModelRead(Message, frozen=True):
@@ -318,6 +362,7 @@ class EngineReady(Message, frozen=True):
         load_ms: From the request to the loaded context; never part of a TTFT.
         warmup_ms: The one warm-up decode, as llama.cpp's tools do it.
         progress_is_estimated: Prefill progress follows compute steps inside a batch (≈).
+        device_facts: More on each of `devices`, its memory as it was after the load.
     """
 
     model: ModelFacts
@@ -330,6 +375,7 @@ class EngineReady(Message, frozen=True):
     warmup_ms: float
     progress_is_estimated: bool
     warnings: tuple[str, ...] = ()
+    device_facts: tuple[DeviceFacts, ...] = ()
 
 
 class LoadFailed(Message, frozen=True):
@@ -399,6 +445,15 @@ class PromptRendered(Message, frozen=True):
     t_ns: int
 
 
+class TemplateRuns(Message, frozen=True):
+    """The chat template is rendered outside a turn: it began, or has come to its end.
+
+    Told to the client's end of the pipe, which may lose patience, and to nobody behind it.
+    """
+
+    running: bool
+
+
 class PromptReady(Message, frozen=True):
     """The prompt is rendered, tokenized and planned against the cache; prefill begins.
 
@@ -407,9 +462,13 @@ class PromptReady(Message, frozen=True):
         render_ns, tokenize_ns, cache_ns: Durations of the steps before.
         prompt_tokens: Tokens of the whole prompt, `cache_n` + `prompt_n`.
         kv: The cache as it stands before prefill.
-        lead: The last characters of the rendered prompt.
+        lead: The last characters of the rendered prompt, before the answer.
         n_ctx_left: Tokens that can still be generated before the context is full.
         ids: The tokens of the whole prompt.
+        drop_chars: Of an answer that is gone on with: so many characters at the end of what it
+            was are given out again, or as others, with the new text (half a character, or what
+            may be the beginning of a stop string). They go when the first token comes.
+        resumed_n: Tokens at the end of the prompt that are of that answer.
     """
 
     turn: int
@@ -426,6 +485,8 @@ class PromptReady(Message, frozen=True):
     n_ctx_left: int
     first_after_load: bool
     ids: tuple[int, ...] = ()
+    drop_chars: int = 0
+    resumed_n: int = 0
 
 
 class PrefillProgress(Message, frozen=True):
@@ -509,6 +570,25 @@ class PerfCounters(msgspec.Struct, frozen=True):
     n_eval: int
 
 
+class PromptCounted(Message, frozen=True):
+    """What the conversation of a `CountRequest` would cost.
+
+    Attributes:
+        message_tokens: Tokens of the draft's text alone.
+        prompt_tokens: Tokens of the whole prompt, `cache_n` + `prompt_n`.
+        n_ctx: Tokens that the context holds.
+        problem: Why it could not be counted, in one sentence; the counts are then 0.
+    """
+
+    number: int
+    message_tokens: int
+    prompt_tokens: int
+    cache_n: int
+    prompt_n: int
+    n_ctx: int
+    problem: str | None = None
+
+
 class CacheDropped(Message, frozen=True):
     """The KV cache was emptied on request."""
 
@@ -545,6 +625,13 @@ class WindowSample(Message, frozen=True):
         cpu_percent: Load of all cores, 0 to 100.
         engine_rss_bytes: Resident memory of the child.
         power: `battery`, `mains` or None where unknown.
+        battery_percent: Charge of the battery, 0 to 100.
+        core_percent: Load of each logical core, 0 to 100.
+        clock_mhz: Clock of the cores at this moment, their mean.
+        engine_cpu_percent: CPU time of the child, share of one core.
+        others_cpu_percent: CPU time of everything else on the machine, share of one core.
+        ui_rss_bytes: Resident memory of the client's process.
+        memory_bytes, available_bytes: Memory of the machine, and what a process can still take.
         turn: The turn whose whole time the shares are of; None: the time since the last sample.
     """
 
@@ -553,6 +640,14 @@ class WindowSample(Message, frozen=True):
     engine_rss_bytes: int | None
     power: Literal["battery", "mains"] | None
     turn: int | None = None
+    battery_percent: float | None = None
+    core_percent: tuple[float, ...] = ()
+    clock_mhz: float | None = None
+    engine_cpu_percent: float | None = None
+    others_cpu_percent: float | None = None
+    ui_rss_bytes: int | None = None
+    memory_bytes: int | None = None
+    available_bytes: int | None = None
 
 
 Event = (
@@ -567,10 +662,12 @@ Event = (
     | TurnRequested
     | TurnAccepted
     | PromptRendered
+    | TemplateRuns
     | PromptReady
     | PrefillProgress
     | TokenBatch
     | TurnEnded
+    | PromptCounted
     | CacheDropped
     | BenchSample
     | BenchEnded

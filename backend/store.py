@@ -2,16 +2,18 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 from backend.chat.tree import Node
-from backend.history import ChatHead, History, HistoryError
+from backend.history.database import HistoryError
+from backend.history.writing import KEPT_DELETED, ChatHead, History
 from backend.metrics.record import TurnRecord
 
 RETRY_S = 0.5
 """Seconds between two attempts at a write that fails."""
 
-Write = Callable[[History], None]
+Write = Callable[[History], object]
 
 
 class StoreWriter:
@@ -19,7 +21,8 @@ class StoreWriter:
 
     Writes are done in the order in which they came. One that fails is tried again, and those
     behind it wait: a message is never stored without the one it follows. A newer version of what
-    still waits takes its place.
+    still waits replaces it: of a message or a chat in its place, of anything else at the end, so
+    that a draft is not forgotten before the message that it became is stored.
 
     Args:
         path: The database file; it is opened with the first write.
@@ -46,8 +49,11 @@ class StoreWriter:
             return bool(self._waiting)
 
     def save_chat(self, chat: ChatHead) -> None:
-        """Store a chat's title, system prompt and place."""
-        self._put(("chat", chat.id), lambda history: history.save_chat(chat))
+        """Store a chat's title, system prompt, sampling settings and place."""
+        with self._changed:
+            # The title that the chat has now is newer than one that still waits.
+            self._waiting.pop(("title", chat.id), None)
+            self._put(("chat", chat.id), lambda history: history.save_chat(chat))
 
     def save_message(self, chat_id: str, node: Node) -> None:
         """Store a message, or its newer version."""
@@ -62,9 +68,29 @@ class StoreWriter:
         ids = tuple(prompt_ids)
         self._put(("record", record.id), lambda history: history.save_record(chat_id, record, ids))
 
+    def rename(self, chat_id: str, title: str) -> None:
+        """Give a chat another title; a later `save_chat` has to bring the same."""
+        self._put_last(("title", chat_id), lambda history: history.rename(chat_id, title))
+
+    def delete(self, chat_id: str) -> None:
+        """Take a chat out of the list. It is kept for a while and can be restored."""
+        self._put_last(("deleted", chat_id), lambda history: history.delete(chat_id))
+
+    def restore(self, chat_id: str) -> None:
+        """Take a deleted chat back into the list."""
+        self._put_last(("deleted", chat_id), lambda history: history.restore(chat_id))
+
+    def purge(self, older_than: timedelta = KEPT_DELETED) -> None:
+        """Forget chats for good that were deleted so long ago."""
+        self._put_last(("purge", ""), lambda history: history.purge(older_than))
+
+    def save_draft(self, chat_id: str, text: str) -> None:
+        """Keep what is being written in a chat, which need not be stored yet; '' forgets it."""
+        self._put_last(("draft", chat_id), lambda history: history.save_draft(chat_id, text))
+
     def set_setting(self, name: str, value: str) -> None:
         """Remember something for later runs."""
-        self._put(("setting", name), lambda history: history.set_setting(name, value))
+        self._put_last(("setting", name), lambda history: history.set_setting(name, value))
 
     def close(self, timeout: float) -> None:
         """Write what can be written within `timeout` seconds; the rest is lost."""
@@ -83,6 +109,11 @@ class StoreWriter:
                 self._thread = threading.Thread(target=self._run, name="store", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
+
+    def _put_last(self, key: tuple[str, str], write: Write) -> None:
+        with self._changed:
+            self._waiting.pop(key, None)
+            self._put(key, write)
 
     def _run(self) -> None:
         history: History | None = None
@@ -107,8 +138,8 @@ class StoreWriter:
     def _written(self, key: tuple[str, str], write: Write) -> None:
         with self._changed:
             self._problem = None
-            # A newer version may have come meanwhile; it keeps the place.
-            if self._waiting[key] is write:
+            # A newer version may have come meanwhile; it has its own turn.
+            if self._waiting.get(key) is write:
                 del self._waiting[key]
             self._changed.notify_all()
 

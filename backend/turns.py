@@ -2,11 +2,18 @@
 
 import codecs
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from backend.settings import EngineSettings, SamplingSettings
+from backend.settings import (
+    LARGEST,
+    LIMITS,
+    EngineSettings,
+    Limits,
+    SamplingChoice,
+    SamplingSettings,
+)
 from models.memory import CACHE_TYPES
 
 
@@ -57,7 +64,7 @@ class SettingsChange(msgspec.Struct, frozen=True):
         """The engine's settings after the change."""
         return msgspec.structs.replace(settings, **self.engine)
 
-    def apply_to_sampling(self, settings: SamplingSettings) -> SamplingSettings:
+    def apply_to_sampling(self, settings: SamplingChoice) -> SamplingChoice:
         """The sampling settings after the change."""
         return msgspec.structs.replace(settings, **self.sampling)
 
@@ -73,31 +80,11 @@ FLAGS: dict[str, type[Regenerate | DropCache | NewChat]] = {
 WITH_USER = {"user", "edit", "cancel_after_tokens", "cancel_at_prompt_token"}
 
 
-class Limits(NamedTuple):
-    """The least and the most that a number may be."""
-
-    least: int
-    most: int
-
-
-LARGEST = (1 << 31) - 1
-"""What llama.cpp's counts can hold."""
-
-LIMITS = {
+WHERE = {
     "cancel_after_tokens": Limits(1, LARGEST),
     "cancel_at_prompt_token": Limits(0, LARGEST),
-    "n_ctx": Limits(1, LARGEST),
-    "n_batch": Limits(1, LARGEST),
-    "n_ubatch": Limits(1, LARGEST),
-    "n_threads": Limits(1, LARGEST),
-    "n_threads_batch": Limits(1, LARGEST),
-    "n_gpu_layers": Limits(-1, LARGEST),
-    "top_k": Limits(0, LARGEST),
-    "top_p": Limits(0, 1),
-    "min_p": Limits(0, 1),
-    "seed": Limits(0, (1 << 32) - 1),
-    "max_tokens": Limits(1, LARGEST),
 }
+"""Where a turn can stop by itself."""
 
 
 def read_turns(path: Path) -> list[Entry]:
@@ -207,10 +194,12 @@ def _model_change(item: dict[str, Any], keys: set[str]) -> ModelChange:
 
 
 def _within_limits(values: dict[str, Any]) -> None:
-    for name, limits in LIMITS.items():
+    for name, limits in (*LIMITS.items(), *WHERE.items()):
         value = values.get(name)
         if value is None:
             continue
+        if limits.above and value <= limits.least:
+            raise ValueError(f'"{name}" must be more than {limits.least}')
         if value < limits.least:
             raise ValueError(f'"{name}" must be at least {limits.least}')
         if value > limits.most:
@@ -237,8 +226,6 @@ def _settings(changes: object) -> SettingsChange:
     checked_engine = msgspec.convert(engine, EngineSettings)
     checked_sampling = msgspec.convert(sampling, SamplingSettings)
     _within_limits(changes)
-    if checked_sampling.repeat_penalty <= 0:
-        raise ValueError('"repeat_penalty" must be more than 0')
     for cache_type in (checked_engine.type_k, checked_engine.type_v):
         if cache_type not in CACHE_TYPES:
             raise ValueError(f"{cache_type} is no cache type; there are {', '.join(CACHE_TYPES)}")

@@ -11,6 +11,7 @@ from models.header import ModelHeader, TensorType
 from models.layers import MetadataError, Numbers, read_layers
 from models.libggml import GgufFile, GgufReadError, TensorEntry
 from models.quantization import actual_name, declared_name
+from models.sampling import read_sampling
 from models.sniff import check_file
 
 _NO_MODEL_TYPES = {
@@ -88,6 +89,7 @@ def _header(path: Path, file: GgufFile) -> ModelHeader:
     params = sum(_elements(tensor) for tensor in tensors.entries)
     if params == 0:
         raise MetadataError("all tensors are empty")
+    recommended = read_sampling(file)
     declared = declared_name(file.integer("general.file_type"))
     return ModelHeader(
         path=str(path),
@@ -110,6 +112,8 @@ def _header(path: Path, file: GgufFile) -> ModelHeader:
         tokenizer_model=file.text("tokenizer.ggml.model"),
         tokenizer_pre=file.text("tokenizer.ggml.pre"),
         split_count=split_count,
+        sampling=recommended.settings,
+        sampling_warnings=recommended.warnings,
         **layers._asdict(),
     )
 

@@ -88,6 +88,9 @@ class ModelHeader(msgspec.Struct, frozen=True, kw_only=True):
         template: The chat template, None without one.
         tokenizer_model, tokenizer_pre: Kind of tokenizer and of its pre-tokenizer.
         split_count: Files that the model is split into; 1 for a whole one.
+        sampling: Sampling settings that the model's makers recommend (`general.sampling.*`), by
+            llama.cpp's names of its options (`temp`, `top_k`, …).
+        sampling_warnings: What of them cannot be followed, a sentence each.
     """
 
     path: str
@@ -127,3 +130,5 @@ class ModelHeader(msgspec.Struct, frozen=True, kw_only=True):
     tokenizer_model: str | None
     tokenizer_pre: str | None
     split_count: int
+    sampling: dict[str, int | float] = {}
+    sampling_warnings: tuple[str, ...] = ()

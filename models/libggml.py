@@ -26,6 +26,9 @@ _ARRAY = 9
 _INTEGERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 7: "?", 10: "Q", 11: "q"}
 """Formats of `enum gguf_type`'s integer and boolean members (gguf.h), as `struct` writes them."""
 
+_FLOAT32 = 6
+_NUMBERS = {kind: code for kind, code in _INTEGERS.items() if code != "?"} | {6: "f", 12: "d"}
+
 _FUNCTION = re.compile(r"^\w+: ")
 """The name of the C function before a line of the log."""
 
@@ -141,6 +144,23 @@ class GgufFile:
             raise GgufReadError(f"{key} is no whole number")
         return _unpack(self._lib.gguf_get_val_data(self._handle, index), kind, 1)[0]
 
+    def number(self, key: str) -> float | None:
+        """The integer or float at a key, or None without the key; it may be no number (nan).
+
+        Raises:
+            GgufReadError: The value is of another type.
+        """
+        index = self._keys.get(key)
+        if index is None:
+            return None
+        kind: int = self._lib.gguf_get_kv_type(self._handle, index)
+        if kind not in _NUMBERS:
+            raise GgufReadError(f"{key} is no number")
+        layout = struct.Struct(f"={_NUMBERS[kind]}")
+        address = self._lib.gguf_get_val_data(self._handle, index)
+        (value,) = layout.unpack(ctypes.string_at(address, layout.size))
+        return _as_written(value) if kind == _FLOAT32 else value
+
     def length(self, key: str) -> int | None:
         """Elements of the array at a key; None without the key or where it is no array."""
         index = self._keys.get(key)
@@ -185,6 +205,12 @@ def _unpack(address: int, kind: int, count: int) -> tuple[int, ...]:
     """Integers of one GGUF type that lie at an address."""
     layout = struct.Struct(f"={count}{_INTEGERS[kind]}")
     return tuple(int(value) for value in layout.unpack(ctypes.string_at(address, layout.size)))
+
+
+def _as_written(value: float) -> float:
+    """The shortest decimal that is this 32-bit float: 0.95, not 0.949999988079071."""
+    decimals = (float(f"{value:.{digits}g}") for digits in range(1, 10))
+    return next((number for number in decimals if ctypes.c_float(number).value == value), value)
 
 
 class _CapturedLog:

@@ -7,6 +7,7 @@ from backend.engine import EngineError
 from backend.protocol import (
     CacheOutcome,
     ContextFacts,
+    CountRequest,
     EngineExited,
     EngineFacts,
     EngineReady,
@@ -19,6 +20,7 @@ from backend.protocol import (
     LoadRequest,
     ModelFacts,
     PrefillTiming,
+    PromptCounted,
     PromptReady,
     PromptRendered,
     Request,
@@ -109,6 +111,19 @@ def load_failed(message: str = "no such model") -> LoadFailed:
     return LoadFailed(message)
 
 
+def counted(request: CountRequest) -> PromptCounted:
+    """A count in which each character of a message is a token, and nothing is reused."""
+    total = sum(len(message.content) for message in request.messages)
+    return PromptCounted(
+        number=request.number,
+        message_tokens=len(request.messages[-1].content),
+        prompt_tokens=total,
+        cache_n=0,
+        prompt_n=total,
+        n_ctx=CONTEXT.n_ctx,
+    )
+
+
 def failed(turn: int, kind: ErrorKind, detail: str = "it does not work") -> list[Event]:
     """A turn that is accepted and refused before its prompt is planned."""
     return [
@@ -140,6 +155,8 @@ def turn_events(
     lead: str = "assistant\n",
     reason: StopReason = "length",
     first_after_load: bool = False,
+    drop_chars: int = 0,
+    resumed_n: int = 0,
 ) -> list[Event]:
     """The events of one turn.
 
@@ -154,6 +171,7 @@ def turn_events(
         lead: End of the rendered prompt.
         reason: Why it ends.
         first_after_load: Whether it is the first turn after a load.
+        drop_chars, resumed_n: Of an answer that is gone on with; see `PromptReady`.
     """
     texts = list(pieces) if pieces is not None else [f"w{index} " for index in range(len(token_s))]
     begin_ns = round((accepted_s + prefill_s) * S)
@@ -184,6 +202,8 @@ def turn_events(
             n_ctx_left=4096 - prompt_tokens + 1,
             first_after_load=first_after_load,
             ids=tuple(range(prompt_tokens)),
+            drop_chars=drop_chars,
+            resumed_n=resumed_n,
         ),
     ]
     for index, (stamp, text) in enumerate(zip(stamps, texts, strict=True)):
@@ -213,6 +233,7 @@ class ScriptedEngine:
     Args:
         answers: Called with each turn's request; the events of its answer.
         on_load: Events that answer a load.
+        on_count: Events that answer a count.
 
     Attributes:
         requests: All that was sent to it.
@@ -223,6 +244,7 @@ class ScriptedEngine:
         self,
         answers: Callable[[TurnRequest], list[Event]],
         on_load: Callable[[LoadRequest], list[Event]] = lambda _request: [ready()],
+        on_count: Callable[[CountRequest], list[Event]] = lambda request: [counted(request)],
     ) -> None:
         self.requests: list[Request] = []
         self.clock_ns = 0
@@ -230,6 +252,7 @@ class ScriptedEngine:
         self.mute = False
         self._answers = answers
         self._on_load = on_load
+        self._on_count = on_count
         self._events: deque[Event] = deque([started()])
 
     @property
@@ -266,6 +289,8 @@ class ScriptedEngine:
             self._events.extend(self._on_load(request))
         elif isinstance(request, TurnRequest):
             self._events.extend(self._answers(request))
+        elif isinstance(request, CountRequest):
+            self._events.extend(self._on_count(request))
 
     def drain(self) -> list[Event]:
         """What was queued."""

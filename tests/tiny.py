@@ -92,7 +92,13 @@ def tiny_spm(
     )
 
 
-def tiny_parrot(folder: Path, *reply: bytes | str, template: str = CHATML) -> Path:
+def tiny_parrot(
+    folder: Path,
+    *reply: bytes | str,
+    template: str = CHATML,
+    control: Sequence[str] = (),
+    words: Sequence[str] = (),
+) -> Path:
     """A llama that answers a prompt ending in a newline with a fixed reply, token by token.
 
     Args:
@@ -100,8 +106,10 @@ def tiny_parrot(folder: Path, *reply: bytes | str, template: str = CHATML) -> Pa
         reply: Bytes, of which each is a token, and texts of control tokens or markers. No token
             comes twice, because the last token alone decides the next.
         template: Chat template.
+        control: More control tokens.
+        words: More tokens, which no text is tokenized into.
     """
-    vocabulary = _bpe()
+    vocabulary = _bpe(control, words)
     letters = _byte_letters()
     chain = [vocabulary.tokens.index(letters[ord("\n")])]
     for part in reply:
@@ -113,8 +121,9 @@ def tiny_parrot(folder: Path, *reply: bytes | str, template: str = CHATML) -> Pa
     def write(path: Path, n_vocab: int, seed: int) -> _Model:
         return _write_parrot(path, n_vocab, seed, chain)
 
-    name = hashlib.sha256(repr(reply).encode()).hexdigest()[:8]
-    return _cached(folder, f"parrot-{name}", write, options=(template, 2048, 1))
+    name = hashlib.sha256(repr((reply, control, words)).encode()).hexdigest()[:8]
+    options = (template, 2048, 1)
+    return _cached(folder, f"parrot-{name}", write, options=options, vocabulary=vocabulary)
 
 
 class _Model:
@@ -334,16 +343,17 @@ def _cached(
     return path
 
 
-def _bpe() -> _Vocabulary:
+def _bpe(control: Sequence[str] = (), words: Sequence[str] = ()) -> _Vocabulary:
     """Bytes, merges, control tokens, thinking markers."""
-    tokens = [*_byte_letters(), *(pair.replace(" ", "") for pair in PAIRS)]
+    control = (*CONTROL, *control)
+    tokens = [*_byte_letters(), *(pair.replace(" ", "") for pair in PAIRS), *words]
     types = [int(TokenType.NORMAL)] * len(tokens)
     return _Vocabulary(
         model="gpt2",
-        tokens=[*tokens, *CONTROL, *MARKERS],
+        tokens=[*tokens, *control, *MARKERS],
         types=[
             *types,
-            *[int(TokenType.CONTROL)] * len(CONTROL),
+            *[int(TokenType.CONTROL)] * len(control),
             *[int(TokenType.USER_DEFINED)] * len(MARKERS),
         ],
         merges=list(PAIRS),

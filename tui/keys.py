@@ -15,10 +15,14 @@ class AltDigit(StrEnum):
     ALT_3 = "alt+3"
     ALT_4 = "alt+4"
     ALT_5 = "alt+5"
+    ALT_6 = "alt+6"
+    ALT_7 = "alt+7"
+    ALT_8 = "alt+8"
+    ALT_9 = "alt+9"
 
 
 def let_alt_digits_through() -> None:
-    """Make Alt+1 … Alt+5 arrive as keys in terminals that send ESC and the digit.
+    """Make Alt+1 … Alt+9 arrive as keys in terminals that send ESC and the digit.
 
     Textual 8 turns those sequences into the characters that Option and a digit type on a Mac
     (`£` for Alt+3) and offers no setting for it, so its table is changed. Terminals that speak

@@ -8,6 +8,9 @@ _NOT_SHOWN = re.compile(
 """C0 controls except tab and newline, DEL, C1, what reorders or breaks a line, and lone surrogates,
 which no terminal takes."""
 
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""C0 controls except tab and newline, DEL, C1, and lone surrogates."""
+
 
 def harmless(text: str) -> str:
     """The text with every control character replaced by a picture of it.
@@ -28,3 +31,11 @@ def _picture(match: re.Match[str]) -> str:
     if code < 0x20:
         return chr(0x2400 + code)
     return "␡" if code == 0x7F else "�"
+
+
+def without_controls(text: str) -> str:
+    """The text without control characters but tab and newline, for a clipboard or a file.
+
+    What only orders or joins characters (right-to-left marks, joiners) is text and stays.
+    """
+    return _CONTROLS.sub("", text)

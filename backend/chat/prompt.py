@@ -17,12 +17,24 @@ from itertools import chain
 from typing import NamedTuple, Protocol
 
 from backend.chat.literals import longest_of
+from backend.chat.roles import without_system
 from backend.chat.templates import ChatTemplate, ChatTemplateError
-from backend.chat.thinking import MARKERS
-from backend.protocol import ChatMessage
+from backend.chat.thinking import (
+    ANSWER_OPENINGS,
+    MARKERS,
+    split_text,
+    wants_bare,
+)
+from backend.protocol import ChatMessage, Role
 
-LEAD_LENGTH = 24
+REPLACEMENT = "\ufffd"
+"""What stands in a text for half a character."""
+
+LEAD_LENGTH = 48
 """Characters before an answer that locate it in a later rendering."""
+
+SHORT_LEAD = 24
+"""Fewer will do where a template changes what stands farther before."""
 
 REMEMBERED = 512
 """Pieces of text whose tokens are remembered."""
@@ -32,11 +44,17 @@ PRIVATE_USE = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE), range(0x100000, 0
 
 
 class ControlToken(NamedTuple):
-    """A token that its text turns into; some swallow white space at their sides."""
+    """A token that its text turns into.
+
+    Attributes:
+        strips_left, strips_right: It swallows white space at its sides.
+        shown: In an answer it is text to a reader: a marker of thinking.
+    """
 
     token: int
     strips_left: bool = False
     strips_right: bool = False
+    shown: bool = False
 
 
 class Tokenizer(Protocol):
@@ -69,6 +87,20 @@ class Prompt(NamedTuple):
     lead: str
 
 
+class Resumed(NamedTuple):
+    """A prompt that ends inside an answer.
+
+    Attributes:
+        prompt: It; `lead` is what stands before the answer.
+        n_tokens: Tokens at its end that are of the answer.
+        spoken: The bytes that they spell, of which the last character may be cut.
+    """
+
+    prompt: Prompt
+    n_tokens: int
+    spoken: bytes
+
+
 class _Answer(NamedTuple):
     """Where an answer stands in the rendered text, and its own tokens."""
 
@@ -91,17 +123,27 @@ class RenderedConversation(NamedTuple):
 
 
 class PromptBuilder:
-    """Builds prompts for one model and template, remembering what it has tokenized."""
+    """Builds prompts for one model and template, remembering what it has tokenized.
 
-    def __init__(self, template: ChatTemplate, tokenizer: Tokenizer) -> None:
+    Args:
+        template: The chat template.
+        tokenizer: The model's vocabulary.
+        takes_system: Whether the template takes a system message; see `backend.chat.roles`.
+    """
+
+    def __init__(
+        self, template: ChatTemplate, tokenizer: Tokenizer, *, takes_system: bool = True
+    ) -> None:
         self._template = template
+        self._takes_system = takes_system
         self._tokenizer = tokenizer
         self._pieces: OrderedDict[tuple[str, tuple[_Span, ...], bool], list[int]] = OrderedDict()
-        self._fitted: dict[tuple[str, tuple[int, ...]], list[_Fit]] = {}
+        self._fitted: dict[tuple[str, tuple[int, ...], str], list[_Fit]] = {}
         texts = tokenizer.control_tokens
         self._control = longest_of(texts)
-        markers = {marker for pair in MARKERS for marker in pair}
-        self._control_in_answers = longest_of(text for text in texts if text not in markers)
+        self._control_in_answers = longest_of(
+            text for text, control in texts.items() if not control.shown
+        )
 
     def render(self, messages: Sequence[ChatMessage]) -> RenderedConversation:
         """Run the template.
@@ -109,21 +151,23 @@ class PromptBuilder:
         Raises:
             ChatTemplateError: The template raised, or no character is left to guard with.
         """
+        if not self._takes_system:
+            messages = without_system(messages)
         contents = (message.content for message in messages)
         guard = _unused_character(chain((self._template.source,), contents))
-        text = self._template.render(
-            [
-                {"role": message.role, "content": self._guarded(message, guard)}
-                for message in messages
-            ]
-        )
+        text = self._template.render([self._told(message, guard) for message in messages])
         spelled: list[_Span] = []
         if guard in text:
             text, spelled = self._unguard(text, guard)
         return RenderedConversation(text, tuple(spelled), tuple(messages))
 
-    def tokenize(self, rendered: RenderedConversation) -> Prompt:
-        """Turn a rendered conversation into tokens."""
+    def tokenize(self, rendered: RenderedConversation, *, draft: bool = False) -> Prompt:
+        """Turn a rendered conversation into tokens.
+
+        Args:
+            rendered: The conversation.
+            draft: Its last message is still being written: it is not remembered.
+        """
         text = rendered.text
         ids: list[int] = []
         position = 0
@@ -131,17 +175,52 @@ class PromptBuilder:
             ids += self._text_ids(text, position, answer.start, rendered.spelled)
             ids += answer.ids
             position = answer.end
-        ids += self._text_ids(text, position, len(text), rendered.spelled)
+        ids += self._text_ids(text, position, len(text), rendered.spelled, remember=not draft)
         tokenizer = self._tokenizer
         if tokenizer.add_bos and (not ids or ids[0] != tokenizer.bos_id):
             ids.insert(0, tokenizer.bos_id)
         return Prompt(text, ids, text[-LEAD_LENGTH:])
 
-    def _guarded(self, message: ChatMessage, guard: str) -> str:
-        control = self._control_in_answers if message.role == "assistant" else self._control
+    def go_on(self, prompt: Prompt, answer: ChatMessage) -> Resumed:
+        """The prompt that a cut answer goes on from.
+
+        Args:
+            prompt: The conversation up to the question.
+            answer: What there is of the answer. Without its own tokens, or where they are those
+                of another model, its text is tokenized.
+        """
+        ids = list(answer.token_ids)
+        spoken = b"".join(map(self._tokenizer.piece, ids))
+        if not _spells(spoken, answer.content):
+            # Half a character, of which the bytes are not known, is left out.
+            content = answer.content.removesuffix(REPLACEMENT)
+            spoken = content.encode()
+            ids = self._answer_ids(content)
+        text = prompt.text + answer.content
+        return Resumed(Prompt(text, prompt.ids + ids, prompt.lead), len(ids), spoken)
+
+    def _answer_ids(self, content: str) -> list[int]:
+        """Tokens of an answer's text: the texts of control tokens in it stay text."""
+        control = self._control_in_answers
+        found = control.finditer(content) if control is not None else ()
+        spelled = [_Span(match.start(), match.end()) for match in found]
+        return self._tokenize_text(content, spelled, continues=True) if content else []
+
+    def _told(self, message: ChatMessage, guard: str) -> dict[str, str]:
+        """A message as the template gets it."""
+        role, content = message.role, message.content
+        if role == "assistant" and wants_bare(content, message.lead):
+            thinking, content = split_text(content, message.lead)
+            told = {"thinking": self._guarded(role, thinking, guard)}
+        else:
+            told = {}
+        return {"role": role, "content": self._guarded(role, content, guard), **told}
+
+    def _guarded(self, role: Role, text: str, guard: str) -> str:
+        control = self._control_in_answers if role == "assistant" else self._control
         if control is None:
-            return message.content
-        return control.sub(lambda match: match[0][0] + guard + match[0][1:], message.content)
+            return text
+        return control.sub(lambda match: match[0][0] + guard + match[0][1:], text)
 
     def _unguard(self, text: str, guard: str) -> tuple[str, list[_Span]]:
         """Take the guard out again; where it stood, a message spells a control token."""
@@ -185,14 +264,22 @@ class PromptBuilder:
 
     def _fits(self, message: ChatMessage) -> "list[_Fit]":
         """What a template may make of an answer, as far as whole tokens spell it."""
-        key = (message.content, message.token_ids)
+        key = (message.content, message.token_ids, message.lead)
         if key not in self._fitted:
             if len(self._fitted) >= REMEMBERED:
                 self._fitted.clear()
             self._fitted[key] = _fits(message, self._tokenizer)
         return self._fitted[key]
 
-    def _text_ids(self, text: str, start: int, end: int, spelled: Sequence[_Span]) -> list[int]:
+    def _text_ids(
+        self,
+        text: str,
+        start: int,
+        end: int,
+        spelled: Sequence[_Span],
+        *,
+        remember: bool = True,
+    ) -> list[int]:
         """Tokens of text between answers, remembered from the turn before."""
         if start == end:
             return []
@@ -205,6 +292,8 @@ class PromptBuilder:
         ids = self._pieces.get(key)
         if ids is None:
             ids = self._tokenize_text(text[start:end], inside, continues=start > 0)
+            if not remember:
+                return ids
             self._pieces[key] = ids
             if len(self._pieces) > REMEMBERED:
                 self._pieces.popitem(last=False)
@@ -293,6 +382,8 @@ def _fits(message: ChatMessage, tokenizer: Tokenizer) -> list[_Fit]:
     if text == content:
         fits.append(_Fit(content, ids))
     candidates = [content, content.strip()]
+    answer = split_text(content, message.lead).answer
+    candidates += [answer, answer.strip()]
     candidates += [
         content.rsplit(closing)[-1].strip() for _, closing in MARKERS if closing in content
     ]
@@ -322,14 +413,32 @@ def _spelled(pieces: Iterable[bytes]) -> tuple[str, dict[int, int]]:
     return "".join(texts), edges
 
 
+def _spells(spoken: bytes, content: str) -> bool:
+    """Whether an answer's text came of these bytes.
+
+    Its last character may be cut, and text that was held back may be missing at its end.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    text = decoder.decode(spoken)
+    if content in (text, text + decoder.decode(b"", final=True)):
+        return True
+    return bool(content) and text.startswith(content)
+
+
 def _leads(lead: str) -> list[str]:
-    """The lead, and the lead without a thinking marker that a template puts only at the end."""
+    """The lead as a template may have it later.
+
+    It loses thinking that a template puts only at the end, opened or empty, and gets what stands
+    before an answer that is given without its thinking.
+    """
     leads = [lead]
     bare = lead.rstrip()
-    for opening, _ in MARKERS:
-        if bare.endswith(opening):
-            leads.append(bare.removesuffix(opening))
-    return leads
+    for opening, closing in MARKERS:
+        opened = bare.removesuffix(closing).rstrip() if bare.endswith(closing) else bare
+        if opened.endswith(opening) and opened != opening:
+            leads.append(opened.removesuffix(opening))
+    leads += [known[-SHORT_LEAD:] for known in leads if len(known) > SHORT_LEAD]
+    return [*leads, *(known + opening for known in leads for opening in ANSWER_OPENINGS)]
 
 
 def _unused_character(texts: Iterable[str]) -> str:

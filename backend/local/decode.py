@@ -7,7 +7,7 @@ from time import perf_counter_ns
 from typing import NamedTuple
 
 from backend.local.cancel import CancelFlag
-from backend.local.kv import KvCache
+from backend.local.kv import KvCache, common_prefix
 from backend.local.llama import ABORTED, Context
 from backend.local.sampling import Sampler
 from backend.local.vocabulary import Vocabulary
@@ -47,12 +47,29 @@ class TokenText:
         self._held = ""
         self.stopped_by: str | None = None
 
+    def go_on(self, spoken: bytes, content: str) -> int:
+        """Begin inside an answer that was cut off.
+
+        Args:
+            spoken: The bytes of its tokens so far.
+            content: Its text so far.
+
+        Returns:
+            Characters at the end of `content` that are given out again: half a character, or
+            what a stop string may begin with.
+        """
+        text = self._decoder.decode(spoken)
+        keep = max((_overlap(text, stop) for stop in self._stops), default=0)
+        certain = common_prefix(content, text[: len(text) - keep])
+        self._held = text[certain:]
+        return len(content) - certain
+
     def feed(self, piece: bytes) -> str:
         """The text that is certain after one more token."""
-        text = self._decoder.decode(piece)
+        held = self._held + self._decoder.decode(piece)
         if not self._stops:
-            return text
-        held = self._held + text
+            self._held = ""
+            return held
         cut = min((at for at in map(held.find, self._stops) if at >= 0), default=None)
         if cut is not None:
             self.stopped_by = next(stop for stop in self._stops if held.startswith(stop, cut))
@@ -116,7 +133,7 @@ class Decode:
         prompt_ns: int,
         limit: int | None,
         cancel_after: int | None,
-        stops: Sequence[str],
+        text: TokenText,
     ) -> DecodeResult:
         """Sample and decode until something ends the answer.
 
@@ -126,13 +143,13 @@ class Decode:
             prompt_ns: What prefill took; it travels with the first token.
             limit: Most tokens to sample; 0 leaves it at the prefill.
             cancel_after: Cancel by itself after so many tokens.
-            stops: Texts that end the answer.
+            text: Turns their bytes into text.
         """
         if limit == 0:
-            return DecodeResult("length", "the limit of 0 tokens was reached", "", "", 0, 0)
+            held = text.finish()
+            return DecodeResult("length", "the limit of 0 tokens was reached", held, held, 0, 0)
         self._turn = turn
         context, cache, vocabulary = self._context, self._cache, self._vocabulary
-        text = TokenText(stops)
         one = (ctypes.c_int32 * 1)()
         decode_ns = sample_ns = count = 0
         first: PrefillTiming | None = None

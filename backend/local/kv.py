@@ -39,7 +39,10 @@ class Conversation(NamedTuple):
     """What a turn asks, as far as the cache's reason depends on it.
 
     Attributes:
+        text, ids: The prompt; of an answer that is gone on with, all of it that stays.
         continues: An earlier turn of the chat reached a model's cache, perhaps another one.
+        resumed: The end of `text` that is of an answer which is gone on with; then the last
+            message is that answer. None: a new answer is asked for.
     """
 
     chat_id: str
@@ -47,6 +50,15 @@ class Conversation(NamedTuple):
     text: str
     ids: Sequence[int]
     continues: bool = False
+    resumed: str | None = None
+
+    @property
+    def held(self) -> "Held":
+        """What the cache will hold for it."""
+        if self.resumed is None:
+            return Held(self.chat_id, self.messages, "", self.text)
+        text = self.text[: len(self.text) - len(self.resumed)]
+        return Held(self.chat_id, self.messages[:-1], self.messages[-1].content, text)
 
 
 class Held(NamedTuple):
@@ -81,6 +93,10 @@ class KvCache:
         self._clear()
         return held
 
+    def would_keep(self, ids: Sequence[int]) -> int:
+        """How many tokens `plan` would keep for a prompt; nothing is changed."""
+        return self._sound(_wanted(ids, common_prefix(self.tokens, ids)))
+
     def plan(self, turn: Conversation, spell: "Speller") -> CacheOutcome:
         """Keep what a turn can reuse, drop the rest, and say why.
 
@@ -88,7 +104,7 @@ class KvCache:
         """
         ids = turn.ids
         common = common_prefix(self.tokens, ids)
-        wanted = min(common, len(ids) - 1)
+        wanted = _wanted(ids, common)
         reason = self._reason(turn, common)
         differs = common < len(self.tokens)
         before = spell(self.tokens[common : common + EXCERPT_TOKENS]) if differs else None
@@ -97,11 +113,11 @@ class KvCache:
         if reason == "template_rewrote" and self._held is not None and before and after:
             hint = _clock_hint(self._held, turn, before, after)
         held = len(self.tokens)
-        kept = self._keep(wanted)
+        kept = self._keep(self._sound(wanted))
         no_rollback = kept < wanted or self._cleared
         self._cause = None
         self._dropped = self._cleared = False
-        self._held = Held(turn.chat_id, turn.messages, "", turn.text)
+        self._held = turn.held
         return CacheOutcome(
             reason=reason,
             at=common if differs else None,
@@ -114,7 +130,7 @@ class KvCache:
         )
 
     def answered(self, answer: str) -> None:
-        """Note the answer that followed the last plan."""
+        """Note the answer that followed the last plan; one that was gone on with, whole."""
         if self._held is not None:
             self._held = self._held._replace(answer=answer)
 
@@ -132,11 +148,15 @@ class KvCache:
         self._memory.clear_memory()
         self.tokens.clear()
 
+    def _sound(self, count: int) -> int:
+        """`count` where all that is held can be rolled back to so many tokens, else 0."""
+        return count if count == len(self.tokens) or self._can_roll_back_to(count) else 0
+
     def _keep(self, count: int) -> int:
-        """Roll back to `count` tokens where that is sound, else to none; how many are left."""
+        """Roll back to `count` tokens, which is sound; how many are left."""
         if count == len(self.tokens):
             return count
-        if count == 0 or not self._can_roll_back_to(count) or not self._memory.remove_from(count):
+        if count == 0 or not self._memory.remove_from(count):
             self._clear()
             return 0
         del self.tokens[count:]
@@ -187,6 +207,11 @@ class Speller(Protocol):
 
     def __call__(self, tokens: list[int], /) -> str:
         """The text of `tokens`, control tokens spelled out."""
+
+
+def _wanted(ids: Sequence[int], common: int) -> int:
+    """Tokens of a prompt that need not be computed, of so many that are held."""
+    return min(common, len(ids) - 1)
 
 
 def common_prefix(left: Sequence[object], right: Sequence[object]) -> int:

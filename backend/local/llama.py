@@ -30,6 +30,7 @@ FLASH_ATTN = {"auto": -1, "off": 0, "on": 1}
 
 ATTR_UNKNOWN = 1 << 0
 ATTR_CONTROL = 1 << 3
+ATTR_USER_DEFINED = 1 << 4
 ATTR_LSTRIP = 1 << 7
 ATTR_RSTRIP = 1 << 8
 

@@ -8,8 +8,10 @@ from typing import NamedTuple, TypedDict
 import msgspec
 
 from backend.chat.prompt import PromptBuilder
+from backend.chat.roles import NO_SYSTEM, takes_system
 from backend.chat.templates import ChatTemplate, ChatTemplateError
 from backend.local.cancel import CancelFlag
+from backend.local.devices import device_facts
 from backend.local.kv import KvCache, MemoryKind
 from backend.local.llama import (
     Context,
@@ -36,6 +38,7 @@ from backend.protocol import (
     LoadRequest,
     ModelFacts,
     ModelRead,
+    TemplateRuns,
 )
 from backend.settings import EngineSettings
 from models.errors import ModelFileError
@@ -174,6 +177,7 @@ class Loader:
         choice = choose_n_ctx(settings, header, available)
         n_ctx = choice.n_ctx
         warnings += choice.warnings
+        warnings += header.sampling_warnings
         source = header.template or None
         if request.chat_template is not None:
             source = request.chat_template
@@ -232,6 +236,9 @@ class Loader:
             context.close()
             model.close()
             raise LoadError(f"{path.name}: {error}", need_template=True) from error
+        self._send(TemplateRuns(running=True))
+        system = takes_system(template)
+        self._send(TemplateRuns(running=False))
         prefill = Prefill(context, self._cancel, inside=model.n_gpu_layers == 0)
         kind = MemoryKind(
             n_swa=0 if settings.swa_full else model.n_swa,
@@ -241,12 +248,13 @@ class Loader:
             model=model,
             context=context,
             vocabulary=vocabulary,
-            prompts=PromptBuilder(template, vocabulary),
+            prompts=PromptBuilder(template, vocabulary, takes_system=system),
             prefill=prefill,
             cache=KvCache(context, kind, plan.cause),
             sizes=read_cache_sizes(header, context, settings, self._log),
         )
         load_ns = perf_counter_ns() - began
+        devices = self._devices if model.n_gpu_layers else ("CPU",)
         warm_began = perf_counter_ns()
         if not prefill.learn(lambda: context.warm_up(_warm_up_tokens(vocabulary))):
             loaded.close()
@@ -269,12 +277,13 @@ class Loader:
                 ),
                 kv=loaded.kv_state(),
                 engine=engine_facts(),
-                devices=self._devices if model.n_gpu_layers else ("CPU",),
+                devices=devices,
                 cause=plan.cause,
                 load_ms=ms(load_ns),
                 warmup_ms=ms(perf_counter_ns() - warm_began),
                 progress_is_estimated=prefill.estimates,
-                warnings=plan.warnings,
+                warnings=plan.warnings if system else (*plan.warnings, NO_SYSTEM),
+                device_facts=device_facts(devices),
             )
         )
         return loaded
@@ -429,7 +438,8 @@ def choose_n_ctx(settings: EngineSettings, header: ModelHeader, available: int) 
         raise LoadError(
             f"{Path(header.path).name} needs about {need.total_bytes / GIB:.1f} GiB with a context "
             f"of {wanted} tokens, and {available / GIB:.1f} GiB of memory are free; take a smaller "
-            "model or quantization, a shorter context (-c), or close other programs"
+            "model or quantization, a shorter context (-c), a smaller KV cache (-ctk q8_0 -ctv "
+            "q8_0), or close other programs"
         )
     warnings.append(
         f"memory is short: the context is {fits} tokens instead of {wanted} "

@@ -23,6 +23,7 @@ from backend.protocol import (
     PromptRendered,
     Request,
     ShutdownRequest,
+    TemplateRuns,
     TurnAccepted,
     TurnEnded,
 )
@@ -194,7 +195,8 @@ class LocalEngine:
             if event is None:
                 break
             self._watch(event)
-            self._events.put(event)
+            if not isinstance(event, TemplateRuns):
+                self._events.put(event)
         self._render_deadline = None
         self._stdout.close()
         code = self._process.wait()
@@ -211,9 +213,9 @@ class LocalEngine:
     def _watch(self, event: Event) -> None:
         if isinstance(event, LogLines):
             self._log_tail.extend(event.lines)
-        elif isinstance(event, TurnAccepted):
+        elif isinstance(event, TurnAccepted) or event == TemplateRuns(running=True):
             self._render_deadline = monotonic() + RENDER_LIMIT_S
-        elif isinstance(event, PromptRendered | TurnEnded):
+        elif isinstance(event, PromptRendered | TurnEnded | TemplateRuns):
             self._render_deadline = None
 
     def _check_render_limit(self) -> None:

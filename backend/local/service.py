@@ -10,7 +10,8 @@ from llama_cpp import llama_cpp as lib
 
 from backend.local.bench import BenchError, run_bench
 from backend.local.cancel import CancelFlag
-from backend.local.devices import device_names
+from backend.local.counting import count_prompt
+from backend.local.devices import device_facts, device_names
 from backend.local.llama import supports_gpu_offload
 from backend.local.loading import LoadedModel, Loader, LoadError, engine_facts
 from backend.local.log import LlamaLog
@@ -20,6 +21,7 @@ from backend.protocol import (
     BenchRequest,
     CacheDropped,
     CancelRequest,
+    CountRequest,
     DropCacheRequest,
     EngineStarted,
     Event,
@@ -27,6 +29,7 @@ from backend.protocol import (
     LoadProgress,
     LoadRequest,
     LogLines,
+    PromptCounted,
     ShutdownRequest,
     TurnAccepted,
     TurnEnded,
@@ -38,7 +41,7 @@ from backend.wire import MessageWriter, WireError, request_reader
 class _Arrived(NamedTuple):
     """A request, when it came by the clock of this process, and as the how many-th."""
 
-    request: LoadRequest | TurnRequest | DropCacheRequest | BenchRequest
+    request: LoadRequest | TurnRequest | CountRequest | DropCacheRequest | BenchRequest
     t_ns: int
     number: int
 
@@ -59,6 +62,7 @@ class Service:
         self._cancelled_turn = 0
         self._arrived = 0
         self._cancelled_until = 0
+        self._last_count = 0
         self._closing = False
         self._loaded: LoadedModel | None = None
         self._loaded_ns = 0
@@ -74,6 +78,7 @@ class Service:
                 engine=engine_facts(),
                 devices=self._devices,
                 gpu_offload=supports_gpu_offload(),
+                device_facts=device_facts(self._devices),
             )
         )
         threading.Thread(target=self._read, name="requests", daemon=True).start()
@@ -101,6 +106,8 @@ class Service:
                 return
             with self._lock:
                 self._arrived += 1
+                if isinstance(request, CountRequest):
+                    self._last_count = self._arrived
             self._queue.put(_Arrived(request, perf_counter_ns(), self._arrived))
 
     def _cancel_now(self, request: CancelRequest) -> None:
@@ -121,6 +128,8 @@ class Service:
             case TurnRequest() as request:
                 # A message that came while a model was loading is accepted when it is loaded.
                 self._turn(request, max(arrived.t_ns, self._loaded_ns))
+            case CountRequest() as request:
+                self._count(request, arrived)
             case DropCacheRequest():
                 self._drop_cache()
             case BenchRequest() as request:
@@ -168,6 +177,17 @@ class Service:
         with self._lock:
             self._running = None
             self._clear_cancel()
+
+    def _count(self, request: CountRequest, arrived: _Arrived) -> None:
+        """Answer the newest count, and that when nothing else waits."""
+        if arrived.number < self._last_count:
+            return
+        if not self._queue.empty():
+            self._queue.put(arrived)
+        elif self._loaded is None:
+            self._send(PromptCounted(request.number, 0, 0, 0, 0, 0, "no model is loaded"))
+        else:
+            self._send(count_prompt(request, self._loaded, self._send))
 
     def _drop_cache(self) -> None:
         if self._loaded is not None:

@@ -3,17 +3,19 @@
 import sys
 from collections.abc import Callable
 from time import perf_counter_ns
+from typing import NamedTuple
 
 import psutil
 
+from backend.chat.prompt import Prompt
 from backend.chat.templates import ChatTemplateError
 from backend.local.cancel import CancelFlag
-from backend.local.decode import Decode, DecodeResult
+from backend.local.decode import Decode, DecodeResult, TokenText
 from backend.local.kv import Conversation
 from backend.local.llama import ABORTED, LlamaError
 from backend.local.loading import LoadedModel
 from backend.local.prefill import PrefillResult
-from backend.local.sampling import PENALTY_LAST_N, Sampler, sampling_fault
+from backend.local.sampling import Sampler, sampling_fault
 from backend.protocol import (
     ErrorKind,
     Event,
@@ -33,6 +35,23 @@ class TurnError(Exception):
     def __init__(self, kind: ErrorKind, message: str) -> None:
         super().__init__(message)
         self.kind: ErrorKind = kind
+
+
+class _Made(NamedTuple):
+    """A prompt, and when it was made.
+
+    Attributes:
+        answer: What there was of an answer that is gone on with; None for a new one.
+        drop_chars, resumed_n: As in `PromptReady`.
+    """
+
+    prompt: Prompt
+    answer: str | None
+    drop_chars: int
+    resumed_n: int
+    began_ns: int
+    rendered_ns: int
+    tokenized_ns: int
 
 
 class Turn:
@@ -62,6 +81,8 @@ class Turn:
         self._prompt_n = 0
         self._prompt_ns: int | None = None
         self._prompt_done = 0
+        self._text = TokenText(request.sampling.stop)
+        self._kept = ""
         self._faults = major_faults()
 
     def run(self) -> None:
@@ -99,8 +120,8 @@ class Turn:
         self._prompt_ns = prefill.spent_ns
         if not self._take_in(new, prefill):
             return None
-        sampler = Sampler(request.sampling, loaded.vocabulary.n_tokens)
-        sampler.accept_prompt(loaded.cache.tokens[-PENALTY_LAST_N:])
+        sampler = Sampler(request.sampling, loaded.vocabulary.n_tokens, loaded.context.n_ctx)
+        sampler.accept_prompt(loaded.cache.tokens)
         decode = Decode(loaded.context, loaded.cache, loaded.vocabulary, self._cancel, self._send)
         try:
             result = decode.run(
@@ -109,11 +130,11 @@ class Turn:
                 prompt_ns=prefill.spent_ns,
                 limit=request.sampling.max_tokens,
                 cancel_after=request.cancel_after_tokens,
-                stops=request.sampling.stop,
+                text=self._text,
             )
         finally:
             sampler.close()
-        loaded.cache.answered(result.text)
+        loaded.cache.answered(self._kept + result.text)
         return result
 
     def _plan(self) -> list[int]:
@@ -122,17 +143,8 @@ class Turn:
         fault = sampling_fault(request.sampling)
         if fault is not None:
             raise TurnError("engine", fault)
-        try:
-            began = perf_counter_ns()
-            rendered = loaded.prompts.render(request.messages)
-            after_render = perf_counter_ns()
-            self._send(PromptRendered(request.turn, after_render))
-            prompt = loaded.prompts.tokenize(rendered)
-            after_tokenize = perf_counter_ns()
-        except ChatTemplateError as error:
-            raise TurnError("template", str(error)) from error
-        except LlamaError as error:
-            raise TurnError("engine", str(error)) from error
+        made = self._make_prompt()
+        prompt = made.prompt
         total, n_ctx = len(prompt.ids), loaded.context.n_ctx
         if total == 0:
             raise TurnError("template", "the chat template made an empty prompt")
@@ -144,7 +156,12 @@ class Turn:
             )
         outcome = loaded.cache.plan(
             Conversation(
-                request.chat_id, request.messages, prompt.text, prompt.ids, request.continues
+                request.chat_id,
+                request.messages,
+                prompt.text,
+                prompt.ids,
+                request.continues,
+                resumed=made.answer,
             ),
             loaded.vocabulary.spell,
         )
@@ -155,9 +172,9 @@ class Turn:
             PromptReady(
                 turn=request.turn,
                 t_ns=planned,
-                render_ns=after_render - began,
-                tokenize_ns=after_tokenize - after_render,
-                cache_ns=planned - after_tokenize,
+                render_ns=made.rendered_ns - made.began_ns,
+                tokenize_ns=made.tokenized_ns - made.rendered_ns,
+                cache_ns=planned - made.tokenized_ns,
                 prompt_tokens=total,
                 cache_n=outcome.kept,
                 prompt_n=self._prompt_n,
@@ -167,9 +184,49 @@ class Turn:
                 n_ctx_left=n_ctx - total + 1,
                 first_after_load=first_after_load,
                 ids=tuple(prompt.ids),
+                drop_chars=made.drop_chars,
+                resumed_n=made.resumed_n,
             )
         )
         return prompt.ids[outcome.kept :]
+
+    def _make_prompt(self) -> _Made:
+        """Render and tokenize.
+
+        Raises:
+            TurnError: The template or llama.cpp refused, or there is nothing to go on with.
+        """
+        request, prompts = self._request, self._loaded.prompts
+        asked, answer = request.messages, None
+        if request.resume:
+            asked, answer = request.messages[:-1], request.messages[-1] if asked else None
+            if answer is None or answer.role != "assistant":
+                raise TurnError("engine", "there is no answer to go on with")
+        drop_chars = resumed_n = 0
+        try:
+            began = perf_counter_ns()
+            rendered = prompts.render(asked)
+            after_render = perf_counter_ns()
+            self._send(PromptRendered(request.turn, after_render))
+            prompt = prompts.tokenize(rendered)
+            if answer is not None:
+                prompt, resumed_n, spoken = prompts.go_on(prompt, answer)
+                drop_chars = self._text.go_on(spoken, answer.content)
+                self._kept = answer.content[: len(answer.content) - drop_chars]
+            after_tokenize = perf_counter_ns()
+        except ChatTemplateError as error:
+            raise TurnError("template", str(error)) from error
+        except LlamaError as error:
+            raise TurnError("engine", str(error)) from error
+        return _Made(
+            prompt=prompt,
+            answer=answer.content if answer is not None else None,
+            drop_chars=drop_chars,
+            resumed_n=resumed_n,
+            began_ns=began,
+            rendered_ns=after_render,
+            tokenized_ns=after_tokenize,
+        )
 
     def _take_in(self, new: list[int], prefill: PrefillResult) -> bool:
         """Note what prefill put into the cache; False if it was cancelled.

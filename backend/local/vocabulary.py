@@ -8,12 +8,13 @@ from llama_cpp import llama_cpp as lib
 
 from backend.chat.literals import longest_of
 from backend.chat.prompt import ControlToken
-from backend.chat.thinking import MARKERS
+from backend.chat.thinking import HARMONY, SHOWN
 from backend.local.llama import (
     ATTR_CONTROL,
     ATTR_LSTRIP,
     ATTR_RSTRIP,
     ATTR_UNKNOWN,
+    ATTR_USER_DEFINED,
     VOCAB_SPM,
     LlamaError,
     Model,
@@ -52,23 +53,27 @@ class Vocabulary:
         found: dict[str, ControlToken] = {}
         for token in range(self.n_tokens):
             attr = int(lib.llama_vocab_get_attr(self._vocab, token))
-            if attr & (ATTR_CONTROL | ATTR_UNKNOWN):
-                text = self.text_of(token)
-                if text:
-                    found[text] = ControlToken(
-                        token,
-                        strips_left=bool(attr & ATTR_LSTRIP),
-                        strips_right=bool(attr & ATTR_RSTRIP),
-                    )
+            if not attr & (ATTR_CONTROL | ATTR_UNKNOWN | ATTR_USER_DEFINED):
+                continue
+            text = self.text_of(token)
+            if text and (text in HARMONY or not attr & ATTR_USER_DEFINED):
+                found[text] = ControlToken(
+                    token,
+                    strips_left=bool(attr & ATTR_LSTRIP),
+                    strips_right=bool(attr & ATTR_RSTRIP),
+                    shown=text in SHOWN or bool(attr & ATTR_USER_DEFINED),
+                )
         return found
+
+    @cached_property
+    def _always_parsed(self) -> re.Pattern[str] | None:
+        """Texts of control tokens that llama.cpp parses though it is told to parse none."""
+        return longest_of(text for text in HARMONY if text in self.control_tokens)
 
     @cached_property
     def _shown_control_tokens(self) -> frozenset[int]:
         """Control tokens that are text to a reader: the markers of thinking."""
-        markers = {marker for pair in MARKERS for marker in pair}
-        return frozenset(
-            control.token for text, control in self.control_tokens.items() if text in markers
-        )
+        return frozenset(control.token for control in self.control_tokens.values() if control.shown)
 
     def piece(self, token: int) -> bytes:
         """The bytes that a generated token adds to the text; markers of the format add none.
@@ -111,6 +116,17 @@ class Vocabulary:
         Raises:
             LlamaError: llama.cpp cannot tokenize it.
         """
+        if not parse_special and self._always_parsed is not None:
+            # Cut within its text, a control token cannot be made of it.
+            cuts = [match.start() + 1 for match in self._always_parsed.finditer(text)]
+            if cuts:
+                starts = (0, *cuts)
+                ids: list[int] = []
+                for start, end in zip(starts, (*cuts, len(text)), strict=True):
+                    ids += self.tokenize(
+                        text[start:end], parse_special=False, continues=continues or start > 0
+                    )
+                return ids
         if continues and self._spm and not self._starts_with_control(text):
             return self._tokenize_after_newline(text, parse_special=parse_special)
         return self._tokenize(text, parse_special=parse_special)

@@ -22,6 +22,7 @@ from backend.protocol import (
     LoadProgress,
     ModelRead,
     PrefillProgress,
+    PromptCounted,
     PromptReady,
     TokenBatch,
     TurnAccepted,
@@ -87,6 +88,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         session_prompt_per_second: The session's median prefill rate, for estimates; None
             while unknown.
         previous: Timings of the turn before; None for the first.
+        draft: What the draft that was counted last would cost; None since a turn began.
     """
 
     engine: EnginePhase
@@ -119,6 +121,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     totals: ChatTotals = ChatTotals()
     bars: tuple[TurnBar, ...] = ()
     window: WindowSample | None = None
+    draft: PromptCounted | None = None
 
     @property
     def progress_is_estimated(self) -> bool:
@@ -155,6 +158,7 @@ class LiveFigures:
         self._recent: deque[int] = deque()
         self._final: Timings | None = None
         self._chat_id: str | None = None
+        self._draft: PromptCounted | None = None
 
     @property
     def trace(self) -> TurnTrace | None:
@@ -165,6 +169,11 @@ class LiveFigures:
     def ready(self) -> EngineReady | None:
         """The engine that is loaded; None while none is."""
         return self._ready
+
+    @property
+    def header(self) -> ModelHeader | None:
+        """The header of the model that was asked for last; None before one was read."""
+        return self._header
 
     @property
     def load_failed(self) -> bool:
@@ -193,8 +202,6 @@ class LiveFigures:
                 self._turn_window = event
             case ChatOpened():
                 self._open_chat(event.chat_id)
-            case CacheDropped():
-                self._kv = event.kv
             case _:
                 self._apply_engine(event)
         return None
@@ -229,6 +236,10 @@ class LiveFigures:
                 self._load_fraction = None
                 self._ready = None
                 self._kv = None
+            case CacheDropped():
+                self._kv = event.kv
+            case PromptCounted():
+                self._draft = event
             case _:
                 pass
 
@@ -248,6 +259,7 @@ class LiveFigures:
         if self._trace is not None and self._trace.ended is not None:
             self._previous = self._final
         self._trace = TurnTrace(event)
+        self._draft = None
         self._answering = None
         self._turn_window = None
         self._final = None
@@ -318,6 +330,7 @@ class LiveFigures:
             bars=tuple(self._bars),
             previous=self._previous,
             window=self._window,
+            draft=self._draft,
             session_prompt_per_second=self._session_rate(),
         )
         return state if trace is None else self._with_turn(state, trace, now_ns)

@@ -24,6 +24,13 @@ class SamplingRecord(msgspec.Struct, frozen=True):
     repeat_penalty: float
     seed: int | None
     max_tokens: int | None
+    typical_p: float = 1.0
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.1
+    repeat_last_n: int = 64
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    stop: tuple[str, ...] = ()
 
 
 class Timings(msgspec.Struct, frozen=True):

@@ -1,6 +1,8 @@
 """One turn's events, gathered, and the record derived from them."""
 
-from backend.chat.thinking import Channel, ThinkingSplitter
+import msgspec
+
+from backend.chat.thinking import Channel, ThinkingSplitter, split_text
 from backend.metrics.record import (
     CacheRecord,
     MachineRecord,
@@ -32,7 +34,7 @@ class TurnTrace:
         accepted_ns: When the engine took it; None before.
         prompt: The plan of the prompt; None before prefill.
         token_ns: When each token was sampled.
-        thinking, answer: Text so far, in pieces.
+        thinking, answer: Text of this turn so far, in pieces.
         gaps: Times between tokens, in milliseconds.
     """
 
@@ -51,6 +53,9 @@ class TurnTrace:
         self.answer: list[str] = []
         self.first_answer_ns: int | None = None
         self.gaps = Durations()
+        request = requested.request
+        self._told = request.messages[-1].content if request.resume else ""
+        self._thought = self._begun = False
         self._splitter = ThinkingSplitter()
 
     @property
@@ -65,8 +70,29 @@ class TurnTrace:
 
     @property
     def raw_text(self) -> str:
-        """All text that the model generated, thinking and its markers included."""
+        """All text that the model generated in this turn, thinking and its markers included."""
         return "".join(self.raw)
+
+    @property
+    def content(self) -> str:
+        """All of the answer's text, of one that was gone on with also what there was before."""
+        told = self._told
+        if self.prompt is not None and (self.token_ids or self.raw):
+            told = told[: len(told) - self.prompt.drop_chars]
+        return told + self.raw_text
+
+    @property
+    def told_ids(self) -> tuple[int, ...]:
+        """The tokens that an answer which is gone on with had before this turn."""
+        prompt, request = self.prompt, self.requested.request
+        if prompt is not None:
+            return prompt.ids[len(prompt.ids) - prompt.resumed_n :]
+        return request.messages[-1].token_ids if request.resume else ()
+
+    @property
+    def answer_ids(self) -> tuple[int, ...]:
+        """All of the answer's tokens, also those of the turns that it was cut off in."""
+        return (*self.told_ids, *self.token_ids)
 
     def add(
         self, event: TurnAccepted | PromptReady | PrefillProgress | TokenBatch | TurnEnded
@@ -78,6 +104,10 @@ class TurnTrace:
             case PromptReady():
                 self.prompt = event
                 self._splitter = ThinkingSplitter(event.lead)
+                told = self._told[: len(self._told) - event.drop_chars]
+                self._splitter.go_on(told)
+                before = split_text(told, event.lead, finished=False)
+                self._thought, self._begun = bool(before.thinking), bool(before.answer.strip())
             case PrefillProgress():
                 self.progress = event
             case TokenBatch():
@@ -113,8 +143,8 @@ class TurnTrace:
         if channel == "thinking":
             self.thinking.append(text)
             return
-        if not self.answer:
-            text = text.lstrip() if self.thinking else text
+        if not self.answer and not self._begun:
+            text = text.lstrip() if self.thinking or self._thought else text
             if not text:
                 return
         self.answer.append(text)
@@ -190,7 +220,6 @@ def turn_record(
     if ended is None:
         raise ValueError("a turn that has not ended has no record")
     request = trace.requested.request
-    sampling = request.sampling
     prompt = trace.prompt
     outcome = prompt.cache if prompt else None
     return TurnRecord(
@@ -201,15 +230,7 @@ def turn_record(
         first_after_load=prompt.first_after_load if prompt else False,
         model=ready.model if ready else None,
         context=ready.context if ready else None,
-        sampling=SamplingRecord(
-            temp=sampling.temp,
-            top_k=sampling.top_k,
-            top_p=sampling.top_p,
-            min_p=sampling.min_p,
-            repeat_penalty=sampling.repeat_penalty,
-            seed=sampling.seed,
-            max_tokens=sampling.max_tokens,
-        ),
+        sampling=SamplingRecord(**msgspec.structs.asdict(request.sampling)),
         prompt_tokens=prompt.prompt_tokens if prompt else None,
         cache_n=prompt.cache_n if prompt else None,
         prompt_n=prompt.prompt_n if prompt else None,

@@ -30,7 +30,7 @@ from backend.protocol import (
     TurnEnded,
 )
 from backend.session import ModelChoice, Script, Session
-from backend.settings import EngineSettings, SamplingSettings
+from backend.settings import EngineSettings, SamplingChoice
 from tests.bench.measure import Result, ratio, report, starter
 
 MIB = 1 << 20
@@ -98,7 +98,7 @@ def turns_against_bare(loop: BareLoop, rounds: int) -> list[Result]:
         session = Session(
             lambda: LocalEngine(Path(folder)),
             ModelChoice(str(starter()), EngineSettings(n_ctx=N_CTX)),
-            sampling=SamplingSettings(temp=0, max_tokens=N_GEN),
+            sampling=SamplingChoice(temp=0, max_tokens=N_GEN),
         )
         session.start()
         prompt_n = answer(session, PROMPT).prompt_n or 0
@@ -166,7 +166,7 @@ def growing_chat() -> list[Result]:
         session = Session(
             lambda: LocalEngine(Path(folder)),
             ModelChoice(str(starter()), EngineSettings(n_ctx=8192)),
-            sampling=SamplingSettings(temp=0, max_tokens=40),
+            sampling=SamplingChoice(temp=0, max_tokens=40),
         )
         session.start()
         records = [answer(session, text) for text in [PROMPT * 8, *(["And then?"] * 7)]]
@@ -208,7 +208,7 @@ def cancelling(rounds: int) -> list[Result]:
         session = Session(
             lambda: LocalEngine(Path(folder)),
             ModelChoice(str(starter()), EngineSettings(n_ctx=4096)),
-            sampling=SamplingSettings(temp=0),
+            sampling=SamplingChoice(temp=0),
         )
         session.start()
         answer(session, "Hi", Script(cancel_after_tokens=1))

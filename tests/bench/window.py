@@ -19,6 +19,8 @@ from typing import Self
 import msgspec
 import psutil
 
+from backend.chat.tree import Chat
+from backend.history import History
 from backend.local.process import LocalEngine
 from backend.metrics.record import TurnRecord
 from backend.metrics.statistics import percentile
@@ -33,10 +35,12 @@ from backend.protocol import (
 )
 from backend.recording import FORMAT, Header, Line
 from backend.session import ModelChoice, Session
-from backend.settings import EngineSettings, SamplingSettings
+from backend.settings import EngineSettings, SamplingChoice, SamplingSettings
 from tests.bench.engine import answer
 from tests.bench.measure import PHASESCOPE, Result, interleaved, ratio, report, starter
 from tests.fake_engine import MS, S, ready, started, turn_events
+from tests.unit.stored import answer as answer_node
+from tests.unit.stored import save, some_record
 
 SIZE = (36, 120)
 QUESTION = "Write a very long story about a castle and all who lived in it."
@@ -145,7 +149,7 @@ def beside_no_window(rounds: int) -> Result:
         session = Session(
             lambda: LocalEngine(Path(folder)),
             ModelChoice(str(starter()), EngineSettings(n_ctx=1024)),
-            sampling=SamplingSettings(temp=0, max_tokens=300),
+            sampling=SamplingChoice(temp=0, max_tokens=300),
         )
         session.start()
         window.until(b"loaded in")
@@ -293,6 +297,49 @@ def long_chat(messages: int, seconds: int = 12) -> tuple[float, float]:
             return first, window.cpu_share(WATCH_S)
 
 
+def reopening() -> Result:
+    """From the key to the end of a stored chat of 1,000 messages on the screen."""
+    times: list[float] = []
+    for _ in range(3):
+        with tempfile.TemporaryDirectory() as folder:
+            store_long_chat(Path(folder) / "chats.db", 500)
+            with Window(("-t", "1"), folder) as window:
+                window.until(b"loaded in")
+                window.read(1.0)
+                window.output.clear()
+                pressed = monotonic()
+                window.type("\x1bl")
+                while b"the last word" not in window.output and monotonic() - pressed < PATIENCE_S:
+                    window.read(0.005)
+                times.append(monotonic() - pressed)
+    return Result(
+        "a stored chat of 1,000 messages opens",
+        median(times),
+        1.0,
+        at_least=False,
+        unit="s",
+        detail=" ".join(f"{value:.2f}" for value in times),
+    )
+
+
+def store_long_chat(path: Path, turns: int) -> None:
+    """Store a chat of so many questions and answers of about 200 tokens each."""
+    history, chat = History(path), Chat()
+    text = "This **paragraph** has a few words, and `code`. " * 16
+    ids = tuple(range(200))
+    for number in range(turns):
+        question = chat.add_user(f"Question {number}?")
+        last = " the last word" if number == turns - 1 else ""
+        node = answer_node(chat, f"answer-{number}", text + last, ids)
+        save(history, chat, question, node)
+        record = some_record(number + 1, f"turn-answer-{number}")
+        stamps = tuple(float(500 + 7 * token) for token in ids)
+        timings = msgspec.structs.replace(record.timings, token_ms=stamps)
+        record = msgspec.structs.replace(record, timings=timings, text=text)
+        history.save_record(chat.id, record, tuple(range(400)))
+    history.close()
+
+
 def main(arguments: Sequence[str]) -> None:
     """Measure everything and report."""
     rounds = int(arguments[0]) if arguments else 6
@@ -304,6 +351,7 @@ def main(arguments: Sequence[str]) -> None:
             *while_it_streams(),
             key_echo(),
             opening(),
+            reopening(),
             Result(
                 "CPU per token: after 4,500 tokens of an answer ÷ at its beginning",
                 median(late) / median(early),

@@ -111,7 +111,7 @@ def test_small_terminals_and_resizing(tmp_path: Path) -> None:
         terminal.until_text("─ TTFT")
         terminal.resize(1, 1)
         terminal.resize(120, 36)
-        terminal.until_text("TTFT is the time from accepting")
+        terminal.until_text("TTFT is the time from")
         terminal.type("\x1b2")
         terminal.until_text("CACHE HITS")
         terminal.type("\x11")

@@ -13,6 +13,7 @@ from backend.settings import EngineSettings
 from models.starter import starter_path
 from tests.engine.driver import Driver, engine_settings
 from tests.engine.reference import Reference
+from tests.engine.talk import Talk
 from tests.tiny import tiny_llama
 
 
@@ -27,6 +28,18 @@ class MakeDriver(Protocol):
         chat_template: str | None = None,
         available_bytes: int | None = None,
     ) -> Driver: ...
+
+
+class MakeTalk(Protocol):
+    """Loads a model into an engine of a test's own; it is closed after the test."""
+
+    def __call__(
+        self,
+        path: Path,
+        settings: EngineSettings | None = None,
+        *,
+        chat_template: str | None = None,
+    ) -> Talk: ...
 
 
 def new_child() -> ProcessPoolExecutor:
@@ -96,6 +109,26 @@ def drive(logs: Path) -> Iterator[MakeDriver]:
     yield make
     for driver in drivers:
         driver.close()
+
+
+@pytest.fixture
+def talk(logs: Path) -> Iterator[MakeTalk]:
+    talks: list[Talk] = []
+
+    def make(
+        path: Path,
+        settings: EngineSettings | None = None,
+        *,
+        chat_template: str | None = None,
+    ) -> Talk:
+        made = Talk(logs, path, settings, chat_template=chat_template)
+        talks.append(made)
+        made.load()
+        return made
+
+    yield make
+    for made in talks:
+        made.close()
 
 
 @pytest.fixture(scope="session")

@@ -21,13 +21,16 @@ from backend.protocol import (
     TurnEnded,
 )
 from backend.session import ModelChoice, Script, Session
-from backend.settings import EngineSettings, SamplingSettings
+from backend.settings import EngineSettings, SamplingChoice
 
 PATIENCE_S = 90.0
 """How long anything may take before a test gives up."""
 
 CONCATENATED = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 """A template that adds nothing, so that a prompt's tokens can be counted by eye."""
+
+ENDLESS = "{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}"
+"""A template that does not end."""
 
 SMOLLM_SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 
@@ -98,7 +101,7 @@ class Driver:
         self.session = Session(
             lambda: LocalEngine(logs),
             ModelChoice(str(path), settings or engine_settings(), chat_template, available_bytes),
-            sampling=SamplingSettings(temp=0.0, max_tokens=32),
+            sampling=SamplingChoice(temp=0.0, max_tokens=32),
         )
         self.events: list[Event] = []
         self._records: dict[int, TurnRecord] = {}
@@ -177,13 +180,13 @@ class Driver:
     ) -> None:
         """Send a message without waiting."""
         self._seen = len(self.events)
-        self.session.sampling = SamplingSettings(temp=0.0, max_tokens=max_tokens, stop=stop)
+        self.session.sampling = SamplingChoice(temp=0.0, max_tokens=max_tokens, stop=stop)
         self.session.send(text, script)
 
     def edit(self, index: int, text: str, max_tokens: int | None = 32) -> Turn:
         """Answer a changed message."""
-        self.session.sampling = SamplingSettings(temp=0.0, max_tokens=max_tokens)
-        self.session.edit(index, text)
+        self.session.sampling = SamplingChoice(temp=0.0, max_tokens=max_tokens)
+        self.session.edit_number(index, text)
         return self.answer()
 
     def regenerate(self) -> Turn:
@@ -253,6 +256,11 @@ def chatml(*messages: tuple[str, str]) -> str:
 def next_question(text: str) -> str:
     """What stands in ChatML between an answer and the next one."""
     return f"<|im_end|>\n<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n"
+
+
+def endless_on(text: str) -> str:
+    """A template that does not end where a message is `text`; else it adds nothing."""
+    return f"{{% if messages[-1]['content'] == '{text}' %}}{ENDLESS}{{% endif %}}{CONCATENATED}"
 
 
 def common_length(left: Sequence[int], right: Sequence[int]) -> int:

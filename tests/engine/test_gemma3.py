@@ -35,7 +35,7 @@ def test_a_model_without_a_template_asks_for_one(engine: Driver, gemma3: Path) -
 
 
 def test_with_chatml_both_caches_are_counted(engine: Driver) -> None:
-    engine.session.use_chatml()
+    engine.session.use_template("chatml")
     ready = engine.loaded()
     check_against_log(engine)
     assert engine.log().count("llama_kv_cache: size =") == 2

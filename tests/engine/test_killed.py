@@ -20,12 +20,10 @@ from backend.protocol import (
     TurnAccepted,
 )
 from tests.engine.conftest import MakeDriver
-from tests.engine.driver import PATIENCE_S, Driver, Turn, engine_settings, wait_for
+from tests.engine.driver import PATIENCE_S, Driver, Turn, endless_on, engine_settings, wait_for
 from tests.tiny import tiny_llama
 
 KILLED = "the engine was killed (SIGKILL): by someone, or because memory ran out"
-
-ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 
 LONG = "The windmill was built in the year of the great flood by three brothers. " * 40
 
@@ -71,7 +69,7 @@ def test_killed_while_it_loads_without_a_message(drive: MakeDriver, starter: Pat
 def test_killed_while_it_renders_is_not_the_template_s_fault(
     drive: MakeDriver, folder: Path
 ) -> None:
-    driver = drive(tiny_llama(folder), chat_template=ENDLESS)
+    driver = drive(tiny_llama(folder), chat_template=endless_on("hello"))
     driver.start()
     driver.send("hello", 3)
     driver.until(TurnAccepted)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.settings import SamplingSettings
+from backend.settings import SamplingChoice
 from tests.engine.conftest import MakeDriver
 from tests.engine.driver import CONCATENATED, NOWHERE, Driver, engine_settings
 from tests.tiny import END, tiny_llama, tiny_parrot
@@ -66,14 +66,14 @@ def test_a_prompt_that_does_not_fit_is_refused_with_numbers(
 @pytest.mark.parametrize(
     ("sampling", "sentence"),
     [
-        (SamplingSettings(temp=nan), "temp is nan, which is no number to sample with"),
-        (SamplingSettings(top_p=inf), "top_p is inf, which is no number to sample with"),
-        (SamplingSettings(min_p=-inf), "min_p is -inf, which is no number to sample with"),
-        (SamplingSettings(repeat_penalty=nan), "repeat_penalty is nan, which is no number"),
+        (SamplingChoice(temp=nan), "temp is nan, which is no number to sample with"),
+        (SamplingChoice(top_p=inf), "top_p is inf, which is no number to sample with"),
+        (SamplingChoice(min_p=-inf), "min_p is -inf, which is no number to sample with"),
+        (SamplingChoice(repeat_penalty=nan), "repeat_penalty is nan, which is no number"),
     ],
 )
 def test_sampling_with_what_is_no_number_is_refused(
-    tiny_engine: Driver, sampling: SamplingSettings, sentence: str
+    tiny_engine: Driver, sampling: SamplingChoice, sentence: str
 ) -> None:
     tiny_engine.fresh_chat()
     tiny_engine.session.sampling = sampling

@@ -5,15 +5,29 @@ from pathlib import Path
 import psutil
 import pytest
 
+from backend.protocol import EngineExited
 from tests.engine.conftest import MakeDriver
-from tests.engine.driver import CONCATENATED
+from tests.engine.driver import CONCATENATED, ENDLESS, endless_on
 from tests.tiny import CHATML, tiny_llama
 
-ENDLESS = "{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}"
 
-
-def test_a_template_without_an_end_is_refused(drive: MakeDriver, folder: Path) -> None:
+def test_a_template_without_an_end_is_refused_at_the_load(drive: MakeDriver, folder: Path) -> None:
     driver = drive(tiny_llama(folder), chat_template=ENDLESS)
+    driver.session.start()
+    exited = driver.until(EngineExited)
+    assert exited.message == (
+        "the chat template did not end within 2 s, so its process was ended; give another one "
+        "with --chat-template-file"
+    )
+    driver.session.load(driver.session.chosen_model._replace(chat_template=CHATML))
+    driver.loaded()
+    assert driver.ask("hello", 2).record.predicted_n == 2
+
+
+def test_a_message_on_which_a_template_has_no_end_is_refused(
+    drive: MakeDriver, folder: Path
+) -> None:
+    driver = drive(tiny_llama(folder), chat_template=endless_on("hello"))
     driver.start()
     dead = driver.pid
     turn = driver.ask("hello")
@@ -77,7 +91,7 @@ def test_a_template_that_is_no_jinja_is_refused_with_the_model(
     assert refused.need_template
     assert "the chat template is not valid Jinja: Unexpected end of template." in refused.message
     assert "\n" not in refused.message
-    driver.session.use_chatml()
+    driver.session.use_template("chatml")
     driver.loaded()
     assert driver.ask("hello", 2).record.predicted_n == 2
 

@@ -17,7 +17,7 @@ from backend.protocol import (
 )
 from backend.session import ModelChoice, Session
 from tests.fake_engine import ScriptedEngine, failed, ready, turn_events
-from tests.tui.window import NARROW, Scripted, ready_window, screen_text, until
+from tests.tui.window import NARROW, Scripted, plain_start, ready_window, screen_text, until
 from tui.app import PhasescopeApp
 from tui.screens.help import HelpScreen
 from tui.screens.log import LogScreen
@@ -194,7 +194,7 @@ async def test_a_store_that_fails_is_named_and_the_chat_goes_on(tmp_path: Path) 
     engine = ScriptedEngine(hello)
     session = Session(lambda: engine, ModelChoice("/m.gguf"), history=history)
     window = Scripted()
-    window.session, window.app = session, PhasescopeApp(session)
+    window.session, window.app = session, PhasescopeApp(session, plain_start())
     async with window.run() as pilot:
         await ready_window(pilot, window)
         history._db.execute("ALTER TABLE chats RENAME TO elsewhere")
@@ -219,6 +219,10 @@ async def test_thinking_stands_apart_from_the_answer_while_it_comes_and_after() 
         assert "<think>" not in screen_text(pilot)
         window.engine.push(turn_events(1, token_s=stamps)[-1])
         await until(pilot, lambda: window.said()[-1:] == [("model", "Blue.")])
+        await pilot.pause()
+        assert "▸ thought for 400 ms · 4 tok" in screen_text(pilot)
+        assert "Let me see." not in screen_text(pilot)
+        await pilot.press("tab", "space")
         assert "Let me see." in screen_text(pilot)
 
 

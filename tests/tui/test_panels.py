@@ -1,5 +1,7 @@
 """The panels as pure drawings of a state."""
 
+from typing import Literal
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -8,16 +10,20 @@ from hypothesis import strategies as st
 from backend.metrics.live import ChatTotals, LiveFigures, Snapshot
 from backend.protocol import (
     CacheOutcome,
+    DeviceFacts,
     KvCacheState,
     PrefillProgress,
     TurnRequest,
     TurnRequested,
+    WindowSample,
 )
 from backend.settings import SamplingSettings
 from tests.fake_engine import S, kv, ready, started, turn_events
+from tests.tui.window import Scripted, ready_window, screen_text, until
 from tui.figures import DASH
-from tui.panels import PANELS, cache_hits, kv_cache, phases, tokens, ttft
+from tui.panels import PANELS, cache_hits, kv_cache, machine, phases, tokens, ttft
 from tui.panels.drawing import Drawing, Role, bar, columns, line_width, paragraphs
+from tui.text import one_line
 from tui.widgets.header import header_line
 from tui.widgets.strip import strip_lines
 
@@ -155,6 +161,249 @@ def test_every_cache_reason_has_its_sentence() -> None:
     assert set(cache_hits.REASONS) == set(reasons)
 
 
+# -------------------------------------------------------------------------------- machine
+
+SAMPLE = WindowSample(
+    ui_cpu_percent=4.2,
+    cpu_percent=78.4,
+    engine_rss_bytes=210 << 20,
+    power="battery",
+    battery_percent=76.0,
+    core_percent=(100.0, 56.8),
+    clock_mhz=2596.12,
+    engine_cpu_percent=140.4,
+    others_cpu_percent=12.2,
+    ui_rss_bytes=53 << 20,
+    memory_bytes=16 << 30,
+    available_bytes=12 << 30,
+)
+GPU = DeviceFacts("CUDA0", "Some GPU", "gpu", 24 << 30, 3 << 30)
+CPU = DeviceFacts("CPU", "A processor", "cpu", 16 << 30)
+
+
+def decoding(sample: WindowSample | None, **context: int) -> Snapshot:
+    """The state of an engine with both devices in decode, 2 threads unless said otherwise."""
+    state = answered()
+    assert state.ready is not None
+    assert state.context is not None
+    return msgspec.structs.replace(
+        state,
+        phase="decode",
+        window=sample,
+        ready=msgspec.structs.replace(state.ready, device_facts=(GPU, CPU)),
+        context=msgspec.structs.replace(state.context, **context),
+    )
+
+
+def with_others(percent: float | None, cores: int = 2) -> WindowSample:
+    """A sample with so much load by others."""
+    return msgspec.structs.replace(SAMPLE, others_cpu_percent=percent, core_percent=(50.0,) * cores)
+
+
+def test_the_machine_in_a_line_for_each_figure() -> None:
+    assert text(machine.draw(decoding(SAMPLE), 60, 8)).split("\n") == [
+        "cpu    █▅ 78 % 2.60 GHz",
+        "engine 140 % 210.0 MiB",
+        "window 4 % 53.0 MiB",
+        "others 12 % of a core",
+        "free   12.00/16.00 GiB",
+        "power  battery 76 %",
+        "device CUDA0 Some GPU, 3.00/24.00 GiB free",
+        "device CPU A processor, 16.00 GiB",
+    ]
+
+
+def test_room_that_is_left_makes_the_cores_columns_higher() -> None:
+    drawn = text(machine.draw(decoding(SAMPLE), 60, 10)).split("\n")
+    # 56.8 % of three lines of eighths are 13.6, drawn as 14: 8 and 6.
+    assert drawn[:3] == ["       █ ", "       █▆", "cpu    ██ 78 % 2.60 GHz"]
+    assert len(drawn) == 10
+    assert len(machine.draw(decoding(SAMPLE), 60, 40).lines) == 15
+
+
+def test_where_there_is_little_room_the_machines_figures_stand_side_by_side() -> None:
+    assert text(machine.draw(decoding(SAMPLE), 56, 4)).split("\n") == [
+        "cpu    █▅ 78 % 2.60 GHz     engine 140 % 210.0 MiB",
+        "window 4 % 53.0 MiB         others 12 % of a core",
+        "free   12.00/16.00 GiB      power  battery 76 %",
+        "device CUDA0 Some GPU, 3.00/24.00 GiB free",
+    ]
+    assert text(machine.draw(decoding(SAMPLE), 30, 2)).split("\n") == [
+        "cpu    █▅ 78 % 2.60 GHz",
+        "engine 140 % 210.0 MiB",
+    ]
+
+
+def test_figures_of_the_machine_that_grow_move_nothing() -> None:
+    busier = msgspec.structs.replace(
+        SAMPLE, cpu_percent=3.0, engine_cpu_percent=9.0, ui_cpu_percent=100.0
+    )
+    drawn, again = (
+        text(machine.draw(decoding(sample), 56, 4)).split("\n") for sample in (SAMPLE, busier)
+    )
+    for before, after in zip(drawn, again, strict=True):
+        assert before[28:34] == after[28:34]
+
+
+def test_what_is_not_known_of_the_machine_is_a_dash() -> None:
+    drawn = text(machine.draw(Snapshot(engine="starting"), 60, 9)).split("\n")
+    assert drawn == [
+        f"cpu    {DASH} {DASH}",
+        f"engine {DASH} {DASH}",
+        f"window {DASH} {DASH}",
+        f"others {DASH}",
+        f"free   {DASH}",
+        f"power  {DASH}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("power", "charge", "words"),
+    [
+        ("mains", None, "power  mains"),
+        ("mains", 80.0, "power  mains 80 %"),
+        (None, 80.0, f"power  {DASH} 80 %"),
+    ],
+)
+def test_power(power: Literal["battery", "mains"] | None, charge: float, words: str) -> None:
+    sample = msgspec.structs.replace(SAMPLE, power=power, battery_percent=charge)
+    assert words in text(machine.draw(decoding(sample), 60, 8)).split("\n")
+
+
+@pytest.mark.parametrize(
+    ("others", "cores", "threads", "warns"),
+    [
+        (83.0, 2, 2, True),
+        (50.0, 2, 2, False),
+        (None, 2, 2, False),
+        # Four cores with two threads each: 3 + 0.83 of them have room, 4 + 0.83 have not.
+        (83.0, 8, 3, False),
+        (83.0, 8, 4, True),
+        # 2 + 2.1 of four.
+        (210.0, 8, 2, True),
+    ],
+)
+def test_load_by_others_is_warned_about_where_it_slows_decode(
+    others: float | None, cores: int, threads: int, warns: bool
+) -> None:
+    state = decoding(with_others(others, cores), n_threads=threads)
+    for height in (1, 3, 20):
+        first = machine.draw(state, 56, height).lines[0]
+        assert (first[0].role == "warn") == warns
+        if warns:
+            drawn = "".join(span.text for span in first)
+            assert drawn == f"! others {others:.0f} % of a core: decode slows"
+    assert text(machine.draw(state, 56, 20)).count("others") == 1
+
+
+def test_load_by_others_is_no_warning_outside_decode_or_on_a_gpu() -> None:
+    state = decoding(with_others(190.0))
+    for calm in (
+        msgspec.structs.replace(state, phase="prefill"),
+        msgspec.structs.replace(state, phase="idle"),
+        decoding(with_others(190.0), n_gpu_layers=30),
+    ):
+        roles = {span.role for line in machine.draw(calm, 56, 20).lines for span in line}
+        assert "warn" not in roles
+
+
+def test_many_cores_share_columns_and_it_is_said() -> None:
+    # Of 128 cores every fourth is busy: a column of two is 50 % or idle.
+    sample = msgspec.structs.replace(SAMPLE, core_percent=(100.0, 0.0, 0.0, 0.0) * 32)
+    foot = text(machine.draw(decoding(sample), 160, 8)).split("\n")[0]
+    assert foot == f"cpu    {'▄▁' * 32} 78 % 2.60 GHz · 2 cores a column"
+    # Beside 7 + 34 cells of words there are 39 for the columns: four cores in each.
+    narrow = text(machine.draw(decoding(sample), 80, 8)).split("\n")[0]
+    assert narrow == f"cpu    {'▂' * 32} 78 % 2.60 GHz · 4 cores a column"
+    few = msgspec.structs.replace(SAMPLE, core_percent=(0.0,) * 28)
+    assert "a column" not in text(machine.draw(decoding(few), 56, 8))
+    # 28 idle cores stand in half of the line.
+    assert text(machine.draw(decoding(few), 56, 8)).startswith(f"cpu    {'▁' * 28} 78 %")
+
+
+def test_the_machine_explains_the_load_of_others() -> None:
+    words = machine.explain(decoding(SAMPLE))
+    assert "78 % × 2 − 140 % − 4 % = 12 %" in words
+    assert "here" not in machine.explain(Snapshot(engine="gone"))
+
+
+@pytest.mark.parametrize(("rows", "there"), [(30, False), (33, False), (34, True), (70, True)])
+async def test_the_machine_stands_beside_the_others_where_there_is_room_for_all(
+    rows: int, there: bool
+) -> None:
+    window = Scripted()
+    async with window.run((110, rows)) as pilot:
+        await ready_window(pilot, window)
+        titles = {"PHASES", "TTFT", "TOKENS/S", "KV CACHE", "CACHE HITS"}
+        titles |= {"MACHINE"} if there else set()
+        drawn = screen_text(pilot)
+        assert {kind.title for kind in PANELS if f" {kind.title} " in drawn} == titles
+        await pilot.press("alt+6")
+        await until(pilot, lambda: "A column is the load" in screen_text(pilot))
+        assert "TTFT" not in screen_text(pilot)
+        await pilot.press("alt+6")
+        await until(pilot, lambda: " TTFT " in screen_text(pilot))
+        assert (" MACHINE " in screen_text(pilot)) == there
+
+
+async def test_the_machine_goes_and_comes_with_the_height_of_the_window() -> None:
+    window = Scripted()
+    async with window.run((120, 24)) as pilot:
+        await ready_window(pilot, window)
+        for rows, there in ((36, True), (24, False), (5, False), (50, True)):
+            await pilot.resize_terminal(120, rows)
+            await until(pilot, lambda there=there: (" MACHINE " in screen_text(pilot)) == there)  # type: ignore[misc]
+
+
+percents = st.none() | st.floats(0, 12_800)
+sizes_of_memory = st.none() | st.integers(0, 1 << 42)
+
+
+@given(
+    sample=st.none()
+    | st.builds(
+        WindowSample,
+        ui_cpu_percent=percents,
+        cpu_percent=st.none() | st.floats(0, 100),
+        engine_rss_bytes=sizes_of_memory,
+        power=st.sampled_from(["battery", "mains", None]),
+        battery_percent=st.none() | st.floats(0, 100),
+        core_percent=st.lists(st.floats(0, 100), max_size=300).map(tuple),
+        clock_mhz=st.none() | st.floats(100, 10_000),
+        engine_cpu_percent=percents,
+        others_cpu_percent=percents,
+        ui_rss_bytes=sizes_of_memory,
+        memory_bytes=sizes_of_memory,
+        available_bytes=sizes_of_memory,
+    ),
+    devices=st.lists(
+        st.builds(
+            DeviceFacts,
+            st.text(),
+            st.text(),
+            st.just("gpu"),
+            sizes_of_memory,
+            sizes_of_memory,
+        ),
+        max_size=9,
+    ),
+    width=st.integers(1, 250),
+    height=st.integers(1, 70),
+)
+def test_the_machine_fits_any_room(
+    sample: WindowSample | None, devices: list[DeviceFacts], width: int, height: int
+) -> None:
+    state = decoding(sample)
+    assert state.ready is not None
+    ready_with = msgspec.structs.replace(state.ready, device_facts=tuple(devices))
+    drawing = machine.draw(msgspec.structs.replace(state, ready=ready_with), width, height)
+    assert 1 <= len(drawing.lines) <= height
+    for line in drawing.lines:
+        assert line_width(line) <= width
+        for span in line:
+            assert span.text == one_line(span.text)
+
+
 @pytest.mark.parametrize("kind", PANELS, ids=lambda kind: kind.name)
 @given(width=st.integers(1, 120), height=st.integers(1, 40), which=st.integers(0, 2))
 def test_a_panel_fits_any_room(kind: object, width: int, height: int, which: int) -> None:
@@ -199,12 +448,12 @@ def test_a_column_stands_on_zero_and_an_outlier_is_cut_and_marked() -> None:
 @given(width=st.integers(40, 250))
 def test_the_header_and_the_strip_never_need_more_than_the_screen(width: int) -> None:
     state = answered()
-    assert line_width(header_line(state, ("replay",), width)) <= width
+    assert line_width(header_line(state, (), ("replay",), width)) <= width
     for line in strip_lines(state, width):
         assert line_width(line) <= width
 
 
 def test_the_header_keeps_the_model_longer_than_the_rest() -> None:
-    line = "".join(span.text for span in header_line(answered(), (), 40))
+    line = "".join(span.text for span in header_line(answered(), (), (), 40))
     assert "Scripted-1B" in line
     assert "threads" not in line

@@ -68,7 +68,7 @@ def test_in_decode(snap_compare: SnapCompare) -> None:
     assert snap_compare(app, terminal_size=WIDE, run_before=settle)
 
 
-@pytest.mark.parametrize("number", range(1, 6))
+@pytest.mark.parametrize("number", range(1, 7))
 def test_an_open_panel(snap_compare: SnapCompare, number: int) -> None:
     async def open_panel(pilot: Pilot[None]) -> None:
         await settle(pilot)

@@ -7,6 +7,7 @@ from pathlib import Path
 from time import monotonic
 
 from textual.pilot import Pilot
+from textual.widget import Widget
 
 from backend.engine import Engine
 from backend.protocol import Event, LoadRequest, TurnRequest
@@ -15,10 +16,13 @@ from backend.replay import ReplayEngine
 from backend.session import ModelChoice, Session
 from tests.fake_engine import ScriptedEngine, ready, turn_events
 from tui.app import PhasescopeApp
+from tui.config.load import load_settings
+from tui.config.start import WindowStart
 from tui.screens.chat import ChatScreen
+from tui.widgets.answers import AnswerEntry, LiveAnswer
+from tui.widgets.browser import Browser
 from tui.widgets.composer import Composer
-from tui.widgets.entries import AnswerEntry, Entry, LiveAnswer, NoticeEntry, UserEntry
-from tui.widgets.transcript import Transcript
+from tui.widgets.entries import Entry, NoticeEntry, UserEntry
 
 RECORDED = read_recording(Path(__file__).with_name("session.jsonl"))
 """A session with the starter model: three turns, the second and third reuse what was there."""
@@ -27,6 +31,11 @@ WIDE = (120, 36)
 NARROW = (80, 24)
 
 PATIENCE_S = 10.0
+
+
+def plain_start() -> WindowStart:
+    """A start without any settings; what is saved goes to the test's own folder."""
+    return WindowStart(load_settings({}, environ={}))
 
 
 def recorded_until(stop: Callable[[Event], bool]) -> Recording:
@@ -41,7 +50,7 @@ def recorded_until(stop: Callable[[Event], bool]) -> Recording:
 
 def replay_app(recording: Recording = RECORDED) -> PhasescopeApp:
     """The window on a recording, all at once."""
-    return PhasescopeApp(Session(lambda: ReplayEngine(recording, 0), None))
+    return PhasescopeApp(Session(lambda: ReplayEngine(recording, 0), None), plain_start())
 
 
 class Scripted:
@@ -61,7 +70,7 @@ class Scripted:
         self._answers = answers or (lambda request: turn_events(request.turn, token_s=[0.5, 0.6]))
         self._on_load = on_load
         self.session = Session(self._engine, ModelChoice("/models/scripted-1b.Q4_1.gguf"))
-        self.app = PhasescopeApp(self.session)
+        self.app = PhasescopeApp(self.session, plain_start())
 
     def _engine(self) -> Engine:
         self.engines.append(ScriptedEngine(self._answers, self._on_load))
@@ -91,7 +100,7 @@ class Scripted:
     @property
     def entries(self) -> Sequence[Entry]:
         """What stands in the transcript."""
-        return self.screen.query_one(Transcript).entries
+        return self.screen.query_one(Browser).entries
 
     def notices(self) -> list[str]:
         """The notices' texts."""
@@ -126,3 +135,14 @@ def screen_text(pilot: Pilot[None]) -> str:
     """The screen's characters, a line a row."""
     strips = pilot.app.screen._compositor.render_strips(pilot.app.size)
     return "\n".join(strip.text for strip in strips)
+
+
+async def all_of_it(pilot: Pilot[None], view: Widget, key: str) -> set[str]:
+    """The words on the screen while a view is scrolled to its end with a key."""
+    seen = set(screen_text(pilot).split())
+    while view.scroll_offset.y < view.max_scroll_y:
+        before = view.scroll_offset.y
+        await pilot.press(key)
+        await until(pilot, lambda before=before: view.scroll_offset.y > before)  # type: ignore[misc]
+        seen |= set(screen_text(pilot).split())
+    return seen

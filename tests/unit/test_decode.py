@@ -24,7 +24,10 @@ from tests.unit.memories import SequenceMemory
 
 def spoken(pieces: Sequence[bytes], stops: Sequence[str] = ()) -> tuple[list[str], str, str | None]:
     """What each token gives out, what is given out at the end, and the stop string found."""
-    text = TokenText(stops)
+    return heard_from(TokenText(stops), pieces)
+
+
+def heard_from(text: TokenText, pieces: Sequence[bytes]) -> tuple[list[str], str, str | None]:
     given_out: list[str] = []
     for piece in pieces:
         given_out.append(text.feed(piece))
@@ -130,6 +133,31 @@ def test_text_is_the_same_however_its_bytes_are_cut(
         assert len(heard) >= found[0]
 
 
+@given(
+    st.text("aE☺ND", max_size=30),
+    st.lists(st.text("ND☺E", min_size=1, max_size=4), max_size=3),
+    st.data(),
+)
+def test_text_is_the_same_however_often_the_answer_is_cut(
+    text: str, stops: list[str], data: st.DataObject
+) -> None:
+    raw = text.encode()
+    edges = sorted(data.draw(st.sets(st.integers(0, len(raw)))) | {0, len(raw)})
+    pieces = [raw[start:end] for start, end in pairwise(edges)]
+    given_out, rest, stopped_by = spoken(pieces, stops)
+    content = ""
+    ended = None
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(pieces)))) | {0, len(pieces)})
+    for start, end in pairwise(cuts):
+        if ended is None:
+            part = TokenText(stops)
+            drop_chars = part.go_on(b"".join(pieces[:start]), content)
+            new, tail, ended = heard_from(part, pieces[start:end])
+            content = content[: len(content) - drop_chars] + "".join(new) + tail
+    assert content == "".join(given_out) + rest
+    assert ended == stopped_by
+
+
 # ------------------------------------------------------------------------------ the loop
 
 END = 99
@@ -204,7 +232,7 @@ class Bench:
             prompt_ns=7,
             limit=limit,
             cancel_after=cancel_after,
-            stops=stops,
+            text=TokenText(stops),
         )
         assert self.kv.tokens == [token for _, token in sorted(self.memory.cells.items())]
         return result

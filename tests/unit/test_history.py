@@ -2,59 +2,21 @@
 
 import os
 import sqlite3
-import threading
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backend.chat.tree import Chat, Node
 from backend.history import SCHEMA_VERSION, History, HistoryError, pack_ids, unpack_ids
-from backend.metrics.live import LiveFigures
-from backend.metrics.record import TurnRecord
-from backend.protocol import ChatMessage, TurnRequest, TurnRequested
-from backend.settings import SamplingSettings
-from tests.fake_engine import failed, ready, turn_events
-
-
-def answer(chat: Chat, node_id: str, text: str, ids: tuple[int, ...] = (1, 2)) -> Node:
-    return chat.put(
-        Node(
-            id=node_id,
-            parent=chat.leaf,
-            role="assistant",
-            content=text,
-            token_ids=ids,
-            lead="assistant\n",
-            turn_id=f"turn-{node_id}",
-        )
-    )
-
-
-def save(history: History, chat: Chat, *nodes: Node) -> None:
-    history.save_chat(chat)
-    for node in nodes:
-        history.save_message(chat.id, node)
-
-
-def some_record(turn: int = 1, *, fails: bool = False) -> TurnRecord:
-    """A record as a session makes it."""
-    request = TurnRequest(
-        turn=turn,
-        turn_id=f"turn-{turn}",
-        chat_id="chat",
-        messages=(ChatMessage("user", "hello"),),
-        sampling=SamplingSettings(seed=7),
-        started_at="2026-01-01T00:00:00.000+00:00",
-    )
-    live = LiveFigures()
-    live.apply(ready())
-    live.apply(TurnRequested(request, "hello"))
-    events = failed(turn, "engine") if fails else turn_events(turn, token_s=[0.5, 0.6])
-    (record,) = (made for event in events if (made := live.apply(event)) is not None)
-    return record
+from backend.settings import SamplingChoice
+from tests.unit.sessions import spoken
+from tests.unit.stored import answer, save, some_record
+from tests.unit.together import together
 
 
 def test_the_store_writes_ahead_so_that_readers_never_wait(
@@ -73,8 +35,12 @@ def test_a_tree_comes_back_with_all_its_branches(tmp_path: Path, history: Histor
     first = answer(chat, "first", "yes", (-1, 0, 65_536, 2**31 - 1, -(2**31)))
     two = chat.add_user("two")
     second = answer(chat, "second", "no")
-    edited = chat.edit(1, "three")
-    third = answer(chat, "third", "maybe")
+    edited = chat.edit(two.id, "three")
+    third = msgspec.structs.replace(
+        answer(chat, "third", "maybe"), turn_ids=("a", "b"), model="Another-2B", state="cut"
+    )
+    chat.put(third)
+    chat.sampling = SamplingChoice(temp=0.5, seed=None, stop=("###",))
     save(history, chat, one, first, two, second, edited, third)
 
     other = History(tmp_path / "chats.db")
@@ -91,6 +57,7 @@ def test_a_tree_comes_back_with_all_its_branches(tmp_path: Path, history: Histor
     assert len(stored) == 6
     assert stored.path() == [one, first, edited, third]
     assert (stored.id, stored.title, stored.system) == (chat.id, "one", "be kind")
+    assert stored.sampling == SamplingChoice(temp=0.5, seed=None, stop=("###",))
     assert stored.messages() == chat.messages()
 
 
@@ -172,21 +139,238 @@ def test_a_newer_version_of_a_message_takes_the_place_of_the_older(history: Hist
     assert history.load_chat(chat.id).path() == [question, whole]
 
 
-def test_chats_are_listed_with_the_last_used_first(
-    history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    times = iter(f"2026-01-01T00:00:0{second}.000+00:00" for second in range(9))
-    monkeypatch.setattr("backend.history._now", lambda: next(times))
-    chats = [Chat(name) for name in ("a", "b")]
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
+    """Each write happens a second after the one before; tells the time of the last one."""
+    seconds = 0
+
+    def tick() -> str:
+        nonlocal seconds
+        seconds += 1
+        return told()
+
+    def told() -> str:
+        return f"2026-01-01T00:00:{seconds:02}.000+00:00"
+
+    monkeypatch.setattr("backend.history.writing.now", tick)
+    return told
+
+
+def one_message_each(history: History, *names: str) -> list[Chat]:
+    chats = [Chat(name) for name in names]
     for chat in chats:
         save(history, chat, chat.add_user(f"in {chat.id}"))
-        history.save_chat(chat)
-    history.save_chat(chats[0])
+    return chats
+
+
+def test_chats_are_listed_with_the_last_used_first(
+    history: History, clock: Callable[[], str]
+) -> None:
+    first, second = one_message_each(history, "a", "b")
+    reply = answer(first, "r", "yes", model="Tiny-2B")
+    save(history, first, reply)
     rows = history.chats()
-    assert [(row.id, row.title, row.messages) for row in rows] == [
-        ("a", "in a", 1),
-        ("b", "in b", 1),
+    assert [(row.id, row.title, row.messages, row.model) for row in rows] == [
+        ("a", "in a", 2, "Tiny-2B"),
+        ("b", "in b", 1, ""),
     ]
+    assert rows[0].updated_at == clock()
+    assert rows[0].created_at < rows[1].created_at
+    assert history.chat_row("b") == rows[1]
+    assert second.id == "b"
+
+
+def test_a_chat_without_a_message_is_not_listed(history: History) -> None:
+    chat = Chat("empty", system="be kind")
+    history.save_chat(chat)
+    assert history.chats() == []
+    assert history.load_chat("empty").system == "be kind"
+
+
+@pytest.mark.usefixtures("clock")
+def test_what_changes_nothing_does_not_count_as_use(history: History) -> None:
+    older, newer = one_message_each(history, "older", "newer")
+    (question,) = older.path()
+    other = answer(older, "r", "yes")
+    save(history, older, other)
+    save(history, newer, answer(newer, "s", "no"))
+    before = history.chat_row("older").updated_at
+    # Opened, looked at from another branch, and named.
+    opened = history.load_chat("older")
+    save(history, opened, question, other)
+    opened.back_to_question()
+    history.save_chat(opened)
+    history.rename("older", "Its name")
+    assert history.chat_row("older").updated_at == before
+    assert history.load_chat("older").leaf == question.id
+    assert [row.id for row in history.chats()] == ["newer", "older"]
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("change", ["system", "sampling", "message"])
+def test_what_changes_a_chat_counts_as_use(change: str, history: History) -> None:
+    older, _ = one_message_each(history, "older", "newer")
+    if change == "system":
+        older.system = "be rude"
+    elif change == "sampling":
+        older.sampling = SamplingChoice(top_k=1)
+    else:
+        history.save_message("older", msgspec.structs.replace(older.path()[0], content="changed"))
+    history.save_chat(older)
+    assert [row.id for row in history.chats()] == ["older", "newer"]
+
+
+def test_a_title_is_one_line_and_never_blank(history: History) -> None:
+    one_message_each(history, "a")
+    history.rename("a", "  two\n lines \n")
+    assert history.chat_row("a").title == "two lines"
+    history.rename("a", " \n")
+    assert history.chat_row("a").title == "two lines"
+    assert history.load_chat("a").title == "two lines"
+
+
+# --------------------------------------------------------------------------------- deleted
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_deleted_chat_can_be_restored_as_it_was(history: History) -> None:
+    one_message_each(history, "a", "b", "c")
+    before = history.chats()
+    history.delete("a")
+    history.delete("c")
+    history.delete("a")
+    assert [row.id for row in history.chats()] == ["b"]
+    assert [row.id for row in history.chats(deleted=True)] == ["c", "a"]
+    history.restore("a")
+    history.restore("c")
+    assert history.chats() == before
+    assert history.chats(deleted=True) == []
+
+
+def test_what_was_deleted_long_ago_is_forgotten_with_all_it_had(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_message_each(history, "old", "fresh", "kept", "used")
+    history.save_record("old", some_record(), (1, 2))
+    for name in ("old", "kept"):
+        history.save_draft(name, "unsent")
+    today = datetime.now(UTC)
+    long_ago = (today - timedelta(days=31)).isoformat(timespec="milliseconds")
+    history._db.execute("UPDATE chats SET updated_at = ?", (long_ago,))
+    history.delete("fresh")
+    monkeypatch.setattr("backend.history.writing.now", lambda: long_ago)
+    history.delete("old")
+    history.delete("used")
+    history._db.execute("UPDATE chats SET updated_at = ? WHERE id = 'used'", (today.isoformat(),))
+
+    assert history.purge(timedelta(days=30)) == 1
+    assert history.purge(timedelta(days=30)) == 0
+    assert [row.id for row in history.chats()] == ["kept"]
+    assert {row.id for row in history.chats(deleted=True)} == {"fresh", "used"}
+    for table in ("messages", "turns", "drafts"):
+        (left,) = history._db.execute(
+            f"SELECT count(*) FROM {table} WHERE chat_id = 'old'"
+        ).fetchone()
+        assert left == 0
+    assert history.draft("kept") == "unsent"
+
+
+def test_what_is_forgotten_is_in_no_file_any_more(tmp_path: Path, history: History) -> None:
+    chat = Chat("a")
+    save(history, chat, chat.add_user("the-secret-of-the-windmill " * 1_000))
+    history.delete("a")
+    assert history.purge(timedelta(0)) == 1
+    left = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"secret-of-the-windmill" not in left
+
+
+# ------------------------------------------------------------------------------ which chat
+
+
+def test_a_chat_is_found_by_its_id_a_beginning_of_it_or_as_the_last_one(
+    history: History,
+) -> None:
+    one_message_each(history, "abcd1", "abcd2", "ef01", "last1")
+    assert history.find_chat("abcd1") == "abcd1"
+    assert history.find_chat(" ABCD2 ") == "abcd2"
+    assert history.find_chat("ef01") == "ef01"
+    assert history.find_chat("last") == history.chats()[0].id
+    history.delete("ef01")
+    assert history.find_chat("last", deleted=True) == "ef01"
+
+
+@pytest.mark.parametrize(
+    ("text", "deleted", "message"),
+    [
+        ("abcd", False, "2 chats have an id that begins with abcd: give more of it"),
+        ("abc", False, "'abc' is too short: give 4 or more characters of a chat's id, or last"),
+        ("", False, "'' is too short: give 4 or more characters of a chat's id, or last"),
+        ("ab%_", False, "there is no chat whose id begins with ab%_"),
+        ("9999", True, "there is no deleted chat whose id begins with 9999"),
+        ("ef01", False, "the chat ef01 was deleted; restore it first"),
+        ("abcd1", True, "the chat abcd1 was not deleted"),
+    ],
+)
+def test_a_chat_that_is_not_found_is_named(
+    text: str, deleted: bool, message: str, history: History
+) -> None:
+    one_message_each(history, "abcd1", "abcd2", "ef01")
+    history.delete("ef01")
+    with pytest.raises(HistoryError) as caught:
+        history.find_chat(text, deleted=deleted)
+    assert str(caught.value) == message
+
+
+def test_there_is_no_last_chat_in_a_new_store(history: History) -> None:
+    with pytest.raises(HistoryError, match="there is no chat yet"):
+        history.find_chat("last")
+    with pytest.raises(HistoryError, match="no chat was deleted"):
+        history.find_chat("last", deleted=True)
+
+
+# ------------------------------------------------------------------------- drafts and such
+
+
+def test_a_draft_is_kept_until_it_is_empty(tmp_path: Path, history: History) -> None:
+    assert history.draft("a") is None
+    history.save_draft("a", "so f")
+    history.save_draft("a", "so far\n")
+    other = History(tmp_path / "chats.db")
+    assert other.draft("a") == "so far\n"
+    other.close()
+    history.save_draft("a", "")
+    assert history.draft("a") is None
+
+
+@pytest.mark.usefixtures("clock")
+def test_the_newest_draft_of_a_chat_that_was_never_stored_is_offered(history: History) -> None:
+    assert history.orphan_draft() is None
+    history.save_draft("older", "one")
+    history.save_draft("newer", "two")
+    one_message_each(history, "stored")
+    history.save_draft("stored", "three")
+    history.save_chat(Chat("newer"))
+    draft = history.orphan_draft()
+    assert draft is not None
+    assert (draft.chat_id, draft.text) == ("newer", "two")
+    history.save_draft("older", "one more")
+    newest = history.orphan_draft()
+    assert newest is not None
+    assert newest.chat_id == "older"
+
+
+def test_what_was_written_last_comes_once_and_oldest_first(history: History) -> None:
+    first, second = Chat("a"), Chat("b")
+    save(history, first, first.add_user("one"), answer(first, "x", "an answer"))
+    save(history, second, second.add_user("two"))
+    save(history, first, first.add_user("three"))
+    save(history, second, second.add_user("one"))
+    gone = Chat("c")
+    save(history, gone, gone.add_user("gone"))
+    history.delete("c")
+    assert history.recent_messages(10) == ["two", "three", "one"]
+    assert history.recent_messages(2) == ["three", "one"]
+    assert history.recent_messages(0) == []
 
 
 def test_settings_are_remembered(tmp_path: Path, history: History) -> None:
@@ -207,27 +391,6 @@ def test_what_is_not_there_is_named(history: History) -> None:
 
 
 # ------------------------------------------------------------------------ several at once
-
-
-def together(*works: Callable[[], None]) -> None:
-    """Run all at the same moment; the first failure is raised here."""
-    barrier = threading.Barrier(len(works))
-    failures: list[BaseException] = []
-
-    def run(work: Callable[[], None]) -> None:
-        barrier.wait(30)
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001 (raised again below)
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    if failures:
-        raise failures[0]
 
 
 def test_two_copies_of_the_program_make_the_store_at_once(tmp_path: Path) -> None:
@@ -359,6 +522,15 @@ def test_a_closed_store_says_so(history: History) -> None:
     for use in (
         history.chats,
         lambda: history.load_chat("a"),
+        lambda: history.find_chat("last"),
+        lambda: list(history.search("a")),
+        lambda: history.recent_messages(1),
+        history.orphan_draft,
+        lambda: history.draft("a"),
+        lambda: history.save_draft("a", "b"),
+        lambda: history.save_message("a", Node(id="q", parent=None, role="user", content="")),
+        lambda: history.delete("a"),
+        history.purge,
         lambda: history.records("a"),
         lambda: history.prompt_ids("a"),
         lambda: history.setting("a"),
@@ -368,13 +540,42 @@ def test_a_closed_store_says_so(history: History) -> None:
             use()
 
 
-def test_a_damaged_record_is_named(tmp_path: Path, history: History) -> None:
+def test_a_damaged_record_is_left_out_and_named_once(history: History) -> None:
     chat = Chat()
     history.save_chat(chat)
-    history.save_record(chat.id, some_record(), ())
-    other = sqlite3.connect(tmp_path / "chats.db")
-    other.execute("UPDATE turns SET record = '{\"turn\": 1'")
-    other.commit()
-    other.close()
-    with pytest.raises(HistoryError, match="record"):
-        history.records(chat.id)
+    kept = some_record(2)
+    for record in (some_record(1), kept):
+        history.save_record(chat.id, record, ())
+    history._db.execute("UPDATE turns SET record = '{\"turn\": 1' WHERE turn = 1")
+    assert history.records(chat.id) == [kept]
+    assert history.records_by_id(chat.id) == {"turn-2": kept}
+    (problem,) = history.problems
+    assert "damaged" in problem
+    assert "\n" not in problem
+
+
+def test_damaged_sampling_settings_do_not_keep_a_chat_from_opening(history: History) -> None:
+    (chat,) = one_message_each(history, "a")
+    history._db.execute('UPDATE chats SET sampling = \'{"temp": "hot"}\'')
+    stored = history.load_chat("a")
+    assert spoken(stored) == spoken(chat)
+    assert stored.sampling == SamplingChoice()
+    assert len(history.problems) == 1
+
+
+def test_messages_that_follow_each_other_in_a_circle_do_not_keep_a_chat_from_opening(
+    history: History,
+) -> None:
+    chat = Chat()
+    nodes = [chat.add_user("one"), answer(chat, "a", "yes"), chat.add_user("two")]
+    save(history, chat, *nodes)
+    history._db.execute("UPDATE messages SET parent = ? WHERE id = ?", (nodes[2].id, nodes[0].id))
+    stored = history.load_chat(chat.id)
+    assert [node.content for node in stored.path()] == ["one", "yes", "two"]
+
+
+def test_messages_stored_in_another_order_still_make_the_chat(history: History) -> None:
+    chat = Chat()
+    nodes = [chat.add_user("one"), answer(chat, "a", "yes"), chat.add_user("two")]
+    save(history, chat, *reversed(nodes))
+    assert history.load_chat(chat.id).path() == nodes

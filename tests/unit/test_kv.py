@@ -100,6 +100,22 @@ class Engine:
         outcome = self.kv.plan(Conversation(chat, messages, text, tokens, continues), spell)
         return outcome, tokens[outcome.kept :]
 
+    def resume(self, *messages: ChatMessage) -> tuple[CacheOutcome, list[int]]:
+        """The plan of a turn that goes on with the last message."""
+        told = messages[-1].content
+        text = plain(messages[:-1]) + told
+        tokens = [ord(character) for character in text]
+        turn = Conversation("chat", messages, text, tokens, resumed=told)
+        outcome = self.kv.plan(turn, spell)
+        return outcome, tokens[outcome.kept :]
+
+    def answer(self, new: list[int], whole: str, more: str) -> None:
+        """Compute what a plan left over, and an answer, which is `whole` now, by `more`."""
+        tokens = [*new, *map(ord, more[:-1])]
+        self.memory.decode(tokens)
+        self.kv.tokens += tokens
+        self.kv.answered(whole)
+
     def cancelled(self, *messages: ChatMessage, at: int) -> None:
         """A turn whose prefill is stopped after `at` new tokens."""
         _, new = self.plan(*messages)
@@ -385,6 +401,43 @@ def test_a_prompt_of_one_token_is_computed_again() -> None:
     assert (outcome.kept, outcome.lost, outcome.no_rollback, new) == (0, 1, False, [7])
 
 
+def test_an_answer_that_is_gone_on_with_is_appended_to() -> None:
+    engine = Engine()
+    engine.turn(user("hi"), answer="yo")
+    outcome, new = engine.resume(user("hi"), said("yo"))
+    assert outcome == CacheOutcome("appended", None, 8, 0, None, None)
+    assert spell(new) == "o"
+    engine.answer(new, "yo there", " there")
+    later = engine.turn(user("hi"), said("yo there"), user("so"))
+    assert (later.reason, later.kept, later.lost) == ("appended", 14, 0)
+
+
+def test_an_answer_is_gone_on_with_twice() -> None:
+    engine = Engine()
+    engine.turn(user("hi"), answer="yo")
+    for told, new in (("yo", " there"), ("yo there", " you")):
+        outcome, rest = engine.resume(user("hi"), said(told))
+        assert (outcome.reason, len(rest)) == ("appended", 1)
+        engine.answer(rest, told + new, new)
+
+
+def test_an_answer_that_was_changed_before_it_is_gone_on_with_was_edited() -> None:
+    engine = Engine()
+    engine.turn(user("hi"), answer="yo")
+    outcome, _ = engine.resume(user("hi"), said("no"))
+    assert (outcome.reason, outcome.at) == ("history_edited", 7)
+
+
+def test_an_answer_that_was_not_gone_on_with_after_all_stays_as_it_was() -> None:
+    engine = Engine()
+    engine.turn(user("hi"), answer="yo")
+    _, new = engine.resume(user("hi"), said("yo"))
+    engine.memory.decode(new)
+    engine.kv.tokens += new
+    later = engine.turn(user("hi"), said("yo"), user("so"))
+    assert (later.reason, later.kept) == ("appended", 9)
+
+
 # --------------------------------------------------------------------------------- rollback
 
 
@@ -511,6 +564,9 @@ def test_the_book_keeping_is_true_and_the_most_that_is_sound_is_kept(
         assert len(held) == end
         ids = [ord(character) for character in plain(tuple(chat))]
         expected = greatest_sound_prefix(memory, held, ids)
+        cells = memory.cells
+        assert kv.would_keep(ids) == expected
+        assert (kv.tokens, memory.cells) == (held, cells)
         outcome, new = engine.plan(*chat)
 
         common = common_prefix(held, ids)

@@ -1,6 +1,7 @@
 """Figures from timestamps: each value here is worked out by hand."""
 
 import math
+from typing import cast
 
 import msgspec
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from backend.metrics.live import LiveFigures, kv_with_tokens
 from backend.metrics.record import TurnRecord, short_prefill
 from backend.metrics.statistics import Durations, median, percentile, rate_per_second
+from backend.metrics.trace import TurnTrace, turn_record
 from backend.protocol import (
     ChatMessage,
     ChatOpened,
@@ -17,6 +19,11 @@ from backend.protocol import (
     KvCacheState,
     KvState,
     PrefillProgress,
+    PromptReady,
+    PromptRendered,
+    TokenBatch,
+    TurnAccepted,
+    TurnEnded,
     TurnRequest,
     TurnRequested,
     WindowSample,
@@ -276,3 +283,86 @@ def test_rate_times_time_is_the_count(count: int, duration_ns: int) -> None:
     else:
         assert rate is not None
         assert math.isclose(rate * duration_ns / S, count, rel_tol=1e-9)
+
+
+# ------------------------------------------------------------- an answer that is gone on with
+
+
+def resumed(told: str, pieces: list[str], drop_chars: int = 0, lead: str = "") -> TurnTrace:
+    """A turn that goes on with `told`, which had the tokens 36 to 39 of the prompt."""
+    asked = requested().request
+    request = msgspec.structs.replace(
+        asked, resume=True, messages=(*asked.messages, ChatMessage("assistant", told))
+    )
+    trace = TurnTrace(TurnRequested(request, None))
+    events = turn_events(
+        1,
+        token_s=[0.5 + index / 10 for index in range(len(pieces))],
+        pieces=pieces,
+        lead=lead,
+        drop_chars=drop_chars,
+        resumed_n=4,
+    )
+    for event in events:
+        if not isinstance(event, PromptRendered):
+            trace.add(cast("TurnAccepted | PromptReady | TokenBatch | TurnEnded", event))
+    return trace
+
+
+def test_the_whole_of_an_answer_that_was_gone_on_with() -> None:
+    trace = resumed("the sk\ufffd", ["y", " is"], drop_chars=1)
+    assert trace.content == "the sky is"
+    assert trace.raw_text == "y is"
+    assert trace.answer_ids == (36, 37, 38, 39, 1000, 1001)
+    record = turn_record(trace, ready(), None)
+    assert (record.text, record.predicted_n) == ("y is", 2)
+
+
+def test_what_is_dropped_stays_until_something_comes() -> None:
+    assert resumed("the sk\ufffd", [], drop_chars=1).content == "the sk\ufffd"
+    # A stop string was completed by the first token, and nothing is left of it.
+    assert resumed("so EN", [""], drop_chars=2).content == "so "
+
+
+def test_the_state_of_thinking_goes_across_the_cut() -> None:
+    trace = resumed("<think>let", [" me", "</thi", "nk>", "\n\n", "It"])
+    record = turn_record(trace, ready(), None)
+    assert (record.thinking, record.text, record.thinking_n) == (" me", "It", 3)
+    assert record.timings.ttfa_ms == pytest.approx(900.0)
+    # The cut went through the marker, or the prompt had opened the thinking.
+    assert turn_record(resumed("<thi", ["nk>", "a"]), ready(), None).thinking == "a"
+    opened = turn_record(resumed("let", [" me"], lead="<think>\n"), ready(), None)
+    assert (opened.thinking, opened.text) == (" me", "")
+
+
+def test_white_space_is_dropped_only_where_the_answer_begins() -> None:
+    after_thinking = resumed("<think>a</think>", ["\n\n", "It"])
+    assert turn_record(after_thinking, ready(), None).text == "It"
+    within = resumed("<think>a</think>It", [" ", "is"])
+    assert turn_record(within, ready(), None).text == " is"
+
+
+def test_a_record_names_all_sampling_settings() -> None:
+    sampling = SamplingSettings(
+        temp=0.7, typical_p=0.9, repeat_last_n=-1, presence_penalty=0.5, seed=3, stop=("END",)
+    )
+    request = msgspec.structs.replace(requested().request, sampling=sampling)
+    trace = TurnTrace(TurnRequested(request, "hello"))
+    trace.add(cast("TurnEnded", turn_events(1, token_s=[])[-1]))
+    record = turn_record(trace, ready(), None)
+    assert msgspec.to_builtins(record.sampling) == {
+        "temp": 0.7,
+        "top_k": 40,
+        "top_p": 0.95,
+        "min_p": 0.05,
+        "repeat_penalty": 1.0,
+        "seed": 3,
+        "max_tokens": None,
+        "typical_p": 0.9,
+        "xtc_probability": 0.0,
+        "xtc_threshold": 0.1,
+        "repeat_last_n": -1,
+        "presence_penalty": 0.5,
+        "frequency_penalty": 0.0,
+        "stop": ("END",),
+    }

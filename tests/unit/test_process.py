@@ -68,7 +68,7 @@ def test_old_logs_are_removed_and_what_cannot_be_is_left(tmp_path: Path) -> None
 def test_a_benchmark_that_cannot_be_asked_for_is_named() -> None:
     engine = ScriptedEngine(silent)
     engine.running = False
-    load = LoadRequest(CHOICE.path, EngineSettings())
+    load = LoadRequest("model.gguf", EngineSettings())
     bench = BenchRequest(n_prompt=1, n_gen=0, n_depth=0, repetitions=1)
     with pytest.raises(BenchmarkError, match="the engine is not running"):
         run_benchmark(engine, load, bench, lambda _sample: None)

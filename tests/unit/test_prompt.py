@@ -11,6 +11,7 @@ from backend.chat.literals import longest_of
 from backend.chat.prompt import ControlToken, PromptBuilder
 from backend.chat.templates import ChatTemplate, ChatTemplateError
 from backend.protocol import ChatMessage
+from tests.unit.families import FAMILIES, Family
 
 CONTROL = {"<|im_start|>": 1, "<|im_end|>": 2, "<s>": 3}
 LEAD = "<|im_start|>assistant\n"
@@ -33,6 +34,12 @@ class WordTokenizer:
         if word not in self.words:
             self.words.append(word)
         return 10 + self.words.index(word)
+
+    def another_of(self, word: str) -> int:
+        """A token that spells a word as well, though no text is made of it."""
+        self.id_of(word)
+        self.words.append(word)
+        return 10 + len(self.words) - 1
 
     def tokenize(self, text: str, *, parse_special: bool, continues: bool = False) -> list[int]:
         del continues
@@ -67,7 +74,7 @@ def test_a_conversation_without_answers_is_tokenized_as_one_text() -> None:
     assert rendered.text == f"<|im_start|>user\nhello there<|im_end|>\n{LEAD}"
     assert tokenizer.asked == [rendered.text]
     assert tokenizer.spell(prompt.ids) == rendered.text
-    assert prompt.lead == rendered.text[-24:]
+    assert prompt.lead == rendered.text[-48:]
 
 
 def test_an_answer_keeps_its_own_tokens() -> None:
@@ -99,6 +106,21 @@ def test_a_short_answer_is_found_behind_its_lead_only() -> None:
     assert tokenizer.id_of("ssistant") >= 10 + len(tokenizer.words) - 1
 
 
+def test_an_answer_is_found_though_the_template_changes_what_stands_before() -> None:
+    tokenizer = WordTokenizer()
+    last_only = CHATML.replace(
+        "message['content']",
+        "('Be kind. ' if loop.last and message['role'] == 'user' else '') + message['content']",
+    )
+    prompts = builder(tokenizer, last_only)
+    asked = ChatMessage("user", "b")
+    lead = prompts.tokenize(prompts.render([asked])).lead
+    own = (tokenizer.another_of("a"),)
+    answer = ChatMessage("assistant", "a", own, lead)
+    ids = ids_of(prompts, asked, answer, ChatMessage("user", "c"))
+    assert ids.count(own[0]) == 1
+
+
 def test_only_new_text_is_tokenized() -> None:
     tokenizer = WordTokenizer()
     prompts = builder(tokenizer)
@@ -108,6 +130,47 @@ def test_only_new_text_is_tokenized() -> None:
     tokenizer.asked.clear()
     ids_of(prompts, *first, answer, ChatMessage("user", "three"))
     assert tokenizer.asked == [f"<|im_end|>\n<|im_start|>user\nthree<|im_end|>\n{LEAD}"]
+
+
+def test_a_draft_is_not_remembered() -> None:
+    tokenizer = WordTokenizer()
+    prompts = builder(tokenizer)
+    asked = ChatMessage("user", "one")
+    answer = ChatMessage("assistant", "two", (tokenizer.id_of("two"),), LEAD)
+    ids_of(prompts, asked)
+    held = dict(prompts._pieces)
+    draft = prompts.render((asked, answer, ChatMessage("user", "three")))
+    tokenizer.asked.clear()
+    counted = prompts.tokenize(draft, draft=True)
+    assert prompts._pieces == held
+    assert prompts.tokenize(draft) == counted
+    assert len(tokenizer.asked) == 2
+
+
+def test_an_answer_is_gone_on_with_behind_its_own_tokens() -> None:
+    tokenizer = WordTokenizer()
+    prompts = builder(tokenizer)
+    prompt = prompts.tokenize(prompts.render([ChatMessage("user", "why")]))
+    own = (tokenizer.another_of("sk"), tokenizer.another_of("y"))
+    resumed = prompts.go_on(prompt, ChatMessage("assistant", "sky", own, LEAD))
+    assert resumed.prompt.ids == [*prompt.ids, *own]
+    assert resumed.prompt.text == f"{prompt.text}sky"
+    assert resumed.prompt.lead == prompt.lead
+    assert (resumed.n_tokens, resumed.spoken) == (2, b"sky")
+
+
+@pytest.mark.parametrize(("content", "left"), [("sky", "sky"), ("sky\ufffd", "sky"), ("", "")])
+def test_an_answer_is_gone_on_with_as_text_where_its_tokens_do_not_spell_it(
+    content: str, left: str
+) -> None:
+    tokenizer = WordTokenizer()
+    prompts = builder(tokenizer)
+    prompt = prompts.tokenize(prompts.render([ChatMessage("user", "why")]))
+    foreign = (tokenizer.another_of("sea"),)
+    resumed = prompts.go_on(prompt, ChatMessage("assistant", content, foreign, LEAD))
+    assert tokenizer.spell(resumed.prompt.ids) == prompt.text + left
+    assert resumed.spoken == left.encode()
+    assert resumed.n_tokens == (1 if left else 0)
 
 
 def test_the_text_of_a_control_token_in_a_message_stays_text() -> None:
@@ -216,3 +279,21 @@ def test_a_template_that_drops_thinking_keeps_the_tokens_of_the_answer() -> None
     at = ids.index(own[-2])
     assert tuple(ids[at : at + 2]) == own[-2:]
     assert tokenizer.id_of("hm") not in ids
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_each_familys_answer_keeps_its_tokens_in_the_turns_after(family: Family) -> None:
+    tokenizer = WordTokenizer()
+    prompts = builder(tokenizer, family.template)
+    asked = ChatMessage("user", "What is it?")
+    own = tuple(map(tokenizer.another_of, family.said))
+    lead = prompts.tokenize(prompts.render([asked])).lead
+    answer = ChatMessage("assistant", "".join(family.said), own, lead)
+    ids = ids_of(prompts, asked, answer, ChatMessage("user", "Sure?"))
+    kept = tuple(token for token in ids if token in own)
+    at = ids.index(kept[0])
+    assert tuple(ids[at : at + len(kept)]) == kept
+    assert family.answer.strip() in tokenizer.spell(list(kept))
+    assert kept == own[len(own) - len(kept) :] or family.said[-1] not in family.answer
+    assert (own[0] in kept) == family.keeps_thinking or family.thinking_n == 0
+    assert tokenizer.spell(ids).count("Let") == family.keeps_thinking

@@ -281,10 +281,10 @@ def test_a_paced_replay_shows_a_running_prefill(path: Path, clock: Clock) -> Non
     planned = next(n for n, line in enumerate(recording.lines) if "PromptReady" in repr(line))
     player = Session(lambda: ReplayEngine(recording, speed=0.001), None)
     player.start()
-    player.tick()
+    list(player.tick())
     clock.now_ns += recording.lines[planned].at_ns * 1000 + 1000
-    player.tick()
+    list(player.tick())
     assert player.snapshot().phase == "prefill"
     clock.now_ns += recording.lines[-1].at_ns * 1000 + 1000
-    player.tick()
+    list(player.tick())
     assert player.snapshot().phase == "idle"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from backend import session as session_module
 from backend.chat.chatml import CHATML
 from backend.chat.tree import Chat, Node
 from backend.engine import Engine, EngineError, RequestError
@@ -28,8 +27,9 @@ from backend.protocol import (
     WindowSample,
 )
 from backend.recording import Recorder
-from backend.session import ModelChoice, Script, Session, SessionError
-from backend.settings import EngineSettings, SamplingSettings
+from backend.session import ModelChoice, Script, Session, SessionError, keeper
+from backend.session import session as session_module
+from backend.settings import EngineSettings, SamplingChoice
 from tests.fake_engine import (
     CONTEXT,
     MODEL,
@@ -115,7 +115,7 @@ def test_a_model_without_a_template_can_be_tried_with_chatml() -> None:
     engines = Engines(on_load=lambda _request: [load_failed()])
     session = begun(engines)
     assert session.live.load_failed
-    session.use_chatml()
+    session.use_template("chatml")
     assert engines.last.loads[-1].chat_template == CHATML
 
 
@@ -205,7 +205,7 @@ def test_a_second_message_is_refused_and_changes_nothing() -> None:
     with pytest.raises(SessionError, match="still coming"):
         session.send("second")
     for refused in refusals(
-        lambda: session.edit(0, "other"),
+        lambda: session.edit_number(0, "other"),
         session.regenerate,
         session.new_chat,
         session.drop_cache,
@@ -237,7 +237,7 @@ def test_a_blank_message_is_refused(blank: str) -> None:
     with pytest.raises(SessionError, match="empty"):
         session.send(blank)
     with pytest.raises(SessionError, match="empty"):
-        session.edit(0, blank)
+        session.edit_number(0, blank)
     assert len(engines.last.turns) == 1
 
 
@@ -287,7 +287,7 @@ def test_scripted_cancels_are_passed_on() -> None:
     settle(session)
     session.send("hello", Script(cancel_at_prompt_token=7))
     settle(session)
-    session.edit(0, "hi", Script(cancel_after_tokens=5))
+    session.edit_number(0, "hi", Script(cancel_after_tokens=5))
     settle(session)
     scripts = [
         (turn.cancel_after_tokens, turn.cancel_at_prompt_token) for turn in engines.last.turns
@@ -335,7 +335,7 @@ def test_an_edit_starts_a_branch_and_keeps_the_old_one(history: History) -> None
     ask(session, "one")
     ask(session, "two")
     old = [node.id for node in session.chat.path()]
-    session.edit(1, "three")
+    session.edit_number(1, "three")
     updates = settle(session)
     assert [message.content for message in engines.last.turns[-1].messages] == [
         "one",
@@ -373,7 +373,7 @@ def test_what_is_not_there_cannot_be_edited_or_answered_again() -> None:
     ask(session, "one")
     for index in (1, -1):
         with pytest.raises(SessionError, match=f"no user message {index}"):
-            session.edit(index, "two")
+            session.edit_number(index, "two")
     assert spoken(session.chat) == [("user", "one"), ("assistant", "well then")]
     assert len(engines.last.turns) == 1
 
@@ -438,7 +438,7 @@ def test_a_refused_edit_leads_back_to_the_old_branch(kind: ErrorKind, history: H
     ask(session, "one")
     ask(session, "two")
     kept = spoken(session.chat)
-    session.edit(0, "three")
+    session.edit_number(0, "three")
     updates = settle(session)
     assert spoken(session.chat) == kept
     assert spoken(history.load_chat(session.chat.id)) == kept
@@ -471,9 +471,9 @@ def test_a_chat_is_not_called_after_a_message_that_was_refused() -> None:
         Engines(in_turn(lambda request: failed(request.turn, "prompt_too_long"), answered))
     )
     ask(session, "much too long")
-    assert session.chat_title == ""
+    assert session.chat.title == ""
     ask(session, "short")
-    assert session.chat_title == "short"
+    assert session.chat.title == "short"
 
 
 def test_a_failure_of_the_engine_keeps_the_question() -> None:
@@ -761,7 +761,7 @@ def test_an_answer_in_progress_is_stored_every_second(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 100.0
-    monkeypatch.setattr(session_module, "monotonic", lambda: now)
+    monkeypatch.setattr(keeper, "monotonic", lambda: now)
     engines = Engines(answers=silent)
     session = begun(engines, history)
     session.send("hello")
@@ -817,7 +817,7 @@ def test_text_that_no_file_can_hold_is_mended_at_the_door(history: History) -> N
     ask(session, "lone \ud800, pair \ud83d\ude00")
     system, question = engines.last.turns[0].messages
     assert (system.content, question.content) == ("be \ufffd kind", "lone \ufffd, pair \U0001f600")
-    session.edit(0, "\udfff")
+    session.edit_number(0, "\udfff")
     settle(session)
     session.set_system("\ud800")
     ask(session, "and")
@@ -834,9 +834,9 @@ def test_a_drawn_seed_is_recorded_and_a_given_one_stays() -> None:
     drawn = [ask(session, "one").sampling.seed for _ in range(3)]
     assert all(seed is not None and 0 <= seed < 1 << 32 for seed in drawn)
     assert len(set(drawn)) > 1
-    session.sampling = SamplingSettings(seed=7)
+    session.sampling = SamplingChoice(seed=7)
     assert ask(session, "two").sampling.seed == 7
-    session.sampling = SamplingSettings(temp=0.0)
+    session.sampling = SamplingChoice(temp=0.0)
     assert ask(session, "three").sampling.seed is None
 
 
@@ -950,12 +950,12 @@ def test_a_replay_refuses_to_send() -> None:
     assert session.replaying
     for refused in refusals(
         lambda: session.send("hello"),
-        lambda: session.edit(0, "hello"),
+        lambda: session.edit_number(0, "hello"),
         session.regenerate,
         session.new_chat,
         session.drop_cache,
         session.restart_engine,
-        session.use_chatml,
+        lambda: session.use_template("chatml"),
         lambda: session.load(CHOICE),
         lambda: session.set_system("x"),
     ):

@@ -3,13 +3,14 @@
 import sqlite3
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from backend import history as history_module
 from backend.chat.tree import Chat, Node
-from backend.history import ChatHead, History
+from backend.history import ChatHead, History, database
+from backend.settings import SamplingChoice
 from backend.store import StoreWriter
 from tests.unit.sessions import PATIENCE_S, until
 
@@ -43,15 +44,18 @@ def test_a_chat_is_stored_as_it_was_when_it_was_handed_over(
     history: History, writer: StoreWriter, lock: sqlite3.Connection
 ) -> None:
     chat = Chat(system="be kind")
+    chat.sampling = SamplingChoice(temp=0.1)
     question = chat.add_user("one")
     writer.save_chat(ChatHead.of(chat))
     writer.save_message(chat.id, question)
     chat.system = "be rude"
+    chat.sampling = SamplingChoice(temp=0.9)
     chat.take_back(question.id)
     lock.execute("COMMIT")
     until(lambda: not writer.busy)
     stored = history.load_chat(chat.id)
     assert (stored.title, stored.system, stored.leaf) == ("one", "be kind", question.id)
+    assert stored.sampling == SamplingChoice(temp=0.1)
 
 
 def test_of_what_waits_only_the_newest_version_is_written(
@@ -108,7 +112,7 @@ def test_a_message_that_was_taken_back_before_it_was_written_is_not_there(
 def test_a_problem_is_named_with_a_remedy_and_clears_itself(
     writer: StoreWriter, lock: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history_module, "BUSY_MS", 1)
+    monkeypatch.setattr(database, "BUSY_MS", 1)
     writer.set_setting("name", "value")
     until(lambda: writer.problem is not None)
     assert writer.problem is not None
@@ -138,3 +142,116 @@ def test_closing_writes_what_waits(history: History, writer: StoreWriter) -> Non
         writer.set_setting(str(number), "here")
     writer.close(PATIENCE_S)
     assert [history.setting(str(number)) for number in range(200)] == ["here"] * 200
+
+
+# ------------------------------------------------------------------------- chats as a whole
+
+
+def one_chat(writer: StoreWriter) -> Chat:
+    chat = Chat("chat")
+    question = chat.add_user("one")
+    writer.save_chat(ChatHead.of(chat))
+    writer.save_message(chat.id, question)
+    return chat
+
+
+def released(writer: StoreWriter, lock: sqlite3.Connection) -> None:
+    """Let the store be written to, and wait until it is."""
+    lock.execute("COMMIT")
+    until(lambda: not writer.busy)
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_there"),
+    [
+        (("delete",), False),
+        (("delete", "restore"), True),
+        (("delete", "restore", "delete"), False),
+        (("restore", "delete"), False),
+        (("delete", "save"), False),
+        (("delete", "save", "restore"), True),
+    ],
+    ids=str,
+)
+def test_of_deleting_and_restoring_the_last_one_counts(
+    steps: tuple[str, ...],
+    is_there: bool,
+    history: History,
+    writer: StoreWriter,
+    lock: sqlite3.Connection,
+) -> None:
+    chat = one_chat(writer)
+    for step in steps:
+        if step == "save":
+            writer.save_chat(ChatHead.of(chat))
+        else:
+            {"delete": writer.delete, "restore": writer.restore}[step](chat.id)
+    released(writer, lock)
+    assert [row.id for row in history.chats()] == (["chat"] if is_there else [])
+    assert [row.id for row in history.chats(deleted=True)] == ([] if is_there else ["chat"])
+
+
+def test_of_several_titles_the_last_one_counts(
+    history: History, writer: StoreWriter, lock: sqlite3.Connection
+) -> None:
+    chat = one_chat(writer)
+    writer.rename(chat.id, "first")
+    chat.title = "second"
+    writer.save_chat(ChatHead.of(chat))
+    writer.rename(chat.id, "third")
+    released(writer, lock)
+    assert history.chat_row(chat.id).title == "third"
+
+
+def test_a_title_that_came_with_the_chat_is_newer_than_one_that_waited(
+    history: History, writer: StoreWriter, lock: sqlite3.Connection
+) -> None:
+    chat = one_chat(writer)
+    writer.rename(chat.id, "first")
+    chat.title = "second"
+    writer.save_chat(ChatHead.of(chat))
+    released(writer, lock)
+    assert history.chat_row(chat.id).title == "second"
+
+
+def test_a_draft_is_forgotten_only_after_the_message_that_it_became_is_stored(
+    history: History, writer: StoreWriter, lock: sqlite3.Connection
+) -> None:
+    lock.execute("CREATE TABLE seen (messages INTEGER)")
+    lock.execute(
+        "CREATE TRIGGER see AFTER DELETE ON drafts "
+        "BEGIN INSERT INTO seen SELECT count(*) FROM messages; END"
+    )
+    lock.execute("INSERT INTO drafts VALUES ('chat', 'on', '')")
+    writer.save_draft("chat", "one")
+    one_chat(writer)
+    writer.save_draft("chat", "")
+    released(writer, lock)
+    assert history.draft("chat") is None
+    assert lock.execute("SELECT messages FROM seen").fetchall() == [(1,)]
+
+
+def test_what_happens_to_a_chat_that_is_not_stored_holds_nothing_up(
+    history: History, writer: StoreWriter
+) -> None:
+    writer.rename("nowhere", "title")
+    writer.delete("nowhere")
+    writer.restore("nowhere")
+    writer.save_draft("nowhere", "text")
+    writer.purge()
+    writer.set_setting("name", "value")
+    until(lambda: not writer.busy)
+    assert writer.problem is None
+    assert history.setting("name") == "value"
+    assert history.draft("nowhere") == "text"
+
+
+def test_what_was_deleted_is_forgotten_for_good(history: History, writer: StoreWriter) -> None:
+    chat = one_chat(writer)
+    writer.delete(chat.id)
+    writer.purge()
+    until(lambda: not writer.busy)
+    assert len(history.chats(deleted=True)) == 1
+    writer.purge(timedelta(0))
+    until(lambda: not writer.busy)
+    assert history.chats(deleted=True) == []

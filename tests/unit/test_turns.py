@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.settings import EngineSettings, SamplingSettings
+from backend.settings import EngineSettings, SamplingChoice
 from backend.turns import (
     DropCache,
     ModelChange,
@@ -79,10 +79,8 @@ def test_settings_change_what_they_name_and_leave_the_rest() -> None:
     assert engine == EngineSettings(
         n_ctx=512, n_threads=3, n_batch=64, type_k="q8_0", flash_attn="on", swa_full=True
     )
-    sampling = change.apply_to_sampling(SamplingSettings(temp=0.0, max_tokens=9))
-    assert sampling == SamplingSettings(
-        temp=0.0, seed=4_294_967_295, max_tokens=None, stop=("\n\n",)
-    )
+    sampling = change.apply_to_sampling(SamplingChoice(temp=0.0, max_tokens=9))
+    assert sampling == SamplingChoice(temp=0.0, seed=4_294_967_295, max_tokens=None, stop=("\n\n",))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +120,10 @@ def test_settings_change_what_they_name_and_leave_the_rest() -> None:
         ({"model": ""}, '"model" is empty'),
         ({"set": 5}, '"set" must be an object of settings'),
         ({"set": {}}, '"set" must be an object of settings'),
-        ({"set": {"n_ctxt": 512}}, "unknown setting 'n_ctxt'; there are flash_attn, max_tokens,"),
+        (
+            {"set": {"n_ctxt": 512}},
+            "unknown setting 'n_ctxt'; there are flash_attn, frequency_penalty, max_tokens,",
+        ),
         ({"set": {"n_ctx": "512"}}, "Expected `int"),
         ({"set": {"n_ctx": 0}}, '"n_ctx" must be at least 1'),
         ({"set": {"n_ctx": 10**30}}, '"n_ctx" must be at most 2147483647'),
@@ -144,7 +145,7 @@ def test_settings_change_what_they_name_and_leave_the_rest() -> None:
         ({"set": {"repeat_penalty": 0}}, '"repeat_penalty" must be more than 0'),
         ({"set": {"seed": -1}}, '"seed" must be at least 0'),
         ({"set": {"seed": 4_294_967_296}}, '"seed" must be at most 4294967295'),
-        ({"set": {"max_tokens": 0}}, '"max_tokens" must be at least 1'),
+        ({"set": {"max_tokens": -1}}, '"max_tokens" must be at least 0'),
         ({"set": {"stop": "x"}}, "Expected `array`"),
     ],
 )

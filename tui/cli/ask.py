@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Unpack
 
 import click
 import msgspec
@@ -26,25 +25,15 @@ from backend.turns import (
     read_turns,
 )
 from tui.cli.options import (
-    EngineOptions,
-    SamplingOptions,
     engine_options,
     model_choice,
     open_recorder,
     sampling_options,
-    sampling_settings,
+    settings_in_force,
 )
+from tui.config.load import Flags
 from tui.figures import figures_line
 from tui.text import harmless
-
-
-class AskOptions(EngineOptions, SamplingOptions):
-    """All options of the command."""
-
-    prompt: str | None
-    turns: Path | None
-    as_json: bool
-    record: Path | None
 
 
 @click.command()
@@ -58,20 +47,23 @@ class AskOptions(EngineOptions, SamplingOptions):
 @click.option("--record", type=click.Path(path_type=Path), help="Record the session in this file.")
 @sampling_options
 @engine_options
-def ask(**options: Unpack[AskOptions]) -> None:
+def ask(
+    *, given: Flags, prompt: str | None, turns: Path | None, as_json: bool, record: Path | None
+) -> None:
     """Answer PROMPT (or standard input, with -) without a window.
 
     The text goes to standard output, a line of figures to standard error.
     """
-    entries = _entries(options)
+    entries = _entries(prompt, turns)
+    settings = settings_in_force(given)
     session = Session(
         lambda: LocalEngine(log_dir()),
-        model_choice(options),
-        sampling=sampling_settings(options),
-        system=options["system"],
-        recorder=open_recorder(options["record"]),
+        model_choice(settings.model),
+        sampling=settings.sampling,
+        system=settings.system_prompt,
+        recorder=open_recorder(record),
     )
-    run = _Run(session, as_json=options["as_json"])
+    run = _Run(session, as_json=as_json)
     try:
         failed = run.all(entries)
     except KeyboardInterrupt:
@@ -83,9 +75,8 @@ def ask(**options: Unpack[AskOptions]) -> None:
         sys.exit(1)
 
 
-def _entries(options: AskOptions) -> list[Entry]:
+def _entries(prompt: str | None, turns: Path | None) -> list[Entry]:
     """What is asked, checked before anything runs."""
-    prompt, turns = options["prompt"], options["turns"]
     if turns is not None:
         if prompt is not None:
             raise click.UsageError("give a prompt or --turns, not both")
@@ -153,7 +144,7 @@ class _Run:
         if entry.edit is None:
             session.send(entry.user, script)
         else:
-            session.edit(entry.edit, entry.user, script)
+            session.edit_number(entry.edit, entry.user, script)
 
     def _arrange(
         self, entry: SystemChange | NewChat | DropCache | ModelChange | SettingsChange

@@ -1,7 +1,6 @@
 """`phasescope bench`: prefill and decode as llama-bench measures them."""
 
 import sys
-from typing import Unpack
 
 import click
 import msgspec
@@ -12,18 +11,9 @@ from backend.engine import EngineError
 from backend.local.process import LocalEngine
 from backend.paths import log_dir
 from backend.protocol import BenchRequest, BenchSample, LoadRequest
-from tui.cli.options import EngineOptions, engine_options, model_choice
+from tui.cli.options import engine_options, model_choice, settings_in_force
+from tui.config.load import Flags
 from tui.text import harmless
-
-
-class BenchOptions(EngineOptions):
-    """All options of the command."""
-
-    n_prompt: int
-    n_gen: int
-    n_depth: int
-    repetitions: int
-    as_json: bool
 
 
 @click.command()
@@ -61,23 +51,26 @@ class BenchOptions(EngineOptions):
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with all samples.")
 @engine_options
-def bench(**options: Unpack[BenchOptions]) -> None:
+def bench(
+    *, given: Flags, n_prompt: int, n_gen: int, n_depth: int, repetitions: int, as_json: bool
+) -> None:
     """Measure prefill and decode with random tokens, comparable with llama-bench."""
-    if options["n_prompt"] + options["n_gen"] == 0:
+    if n_prompt + n_gen == 0:
         raise click.UsageError("-p and -n are both 0: there is nothing to measure")
-    choice = model_choice(options)
+    choice = model_choice(settings_in_force(given).model)
+    assert choice.path is not None
     settings = choice.settings
     if settings.n_ctx is None:
-        tokens = options["n_depth"] + max(options["n_prompt"], options["n_gen"])
+        tokens = n_depth + max(n_prompt, n_gen)
         settings = msgspec.structs.replace(settings, n_ctx=tokens)
     load = LoadRequest(
         model_path=choice.path, settings=settings, chat_template=choice.chat_template or CHATML
     )
     request = BenchRequest(
-        n_prompt=options["n_prompt"],
-        n_gen=options["n_gen"],
-        n_depth=options["n_depth"],
-        repetitions=options["repetitions"],
+        n_prompt=n_prompt,
+        n_gen=n_gen,
+        n_depth=n_depth,
+        repetitions=repetitions,
     )
     try:
         engine = LocalEngine(log_dir())
@@ -91,7 +84,7 @@ def bench(**options: Unpack[BenchOptions]) -> None:
         sys.exit(130)
     finally:
         engine.close()
-    if options["as_json"]:
+    if as_json:
         click.echo(msgspec.json.encode(report).decode())
     else:
         click.echo(_table(report))

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from backend.doctor import Diagnosis, examine
-from tui.figures import size
+from tui.figures import device_words, size
 from tui.text import harmless
 
 
@@ -61,8 +61,8 @@ def examine_terminal() -> tuple[TerminalFacts, tuple[str, ...]]:
     problems: list[str] = []
     if "utf" not in encoding.lower():
         problems.append(
-            f"the terminal's encoding is {encoding}; bars and dashes need UTF-8 (set LANG to a "
-            "UTF-8 locale)"
+            f"the terminal's encoding is {encoding}: the window draws its bars with letters and "
+            "signs of it; set LANG to a UTF-8 locale for finer ones"
         )
     if facts.is_terminal and facts.term in {None, "dumb"}:
         problems.append("TERM does not name a terminal that the window can draw on")
@@ -95,12 +95,14 @@ def _text(report: Report) -> str:
     ]
     if found.engine is not None:
         engine = found.engine
-        devices = ", ".join(engine.devices)
-        no_gpu = "" if engine.gpu_offload else "; this build has no GPU support"
+        no_gpu = "" if engine.gpu_offload else " (no GPU support)"
         rows += [
-            ("engine", f"{engine.facts.name}, {engine.facts.version}"),
+            ("engine", f"{engine.facts.name}, {engine.facts.version}{no_gpu}"),
             ("build", engine.facts.build),
-            ("devices", f"{devices}{no_gpu}"),
+            *(
+                ("" if index else "devices", device_words(device))
+                for index, device in enumerate(engine.device_facts)
+            ),
             ("start", f"{engine.start_ms:.0f} ms until the engine's process answers"),
         ]
     if found.places is not None:

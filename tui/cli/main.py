@@ -6,17 +6,23 @@ from importlib import import_module
 from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Unpack
 
 import click
 from click.core import ParameterSource
 
 from tui.cli.options import engine_options, sampling_options
-from tui.cli.window import WindowOptions, open_window, record, replay
+from tui.cli.window import chat_option, open_window, record, replay
+from tui.config.load import Flags
 
 INTERRUPTED = 130
 
-LAZY = {"ask": "tui.cli.ask", "bench": "tui.cli.bench", "doctor": "tui.cli.doctor"}
+LAZY = {
+    "ask": "tui.cli.ask",
+    "bench": "tui.cli.bench",
+    "chats": "tui.cli.chats",
+    "doctor": "tui.cli.doctor",
+    "settings": "tui.cli.settings",
+}
 """Commands that are imported when they are called, so that the window opens sooner."""
 
 
@@ -33,16 +39,17 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, invoke_without_command=True)
 @click.version_option(version("phasescope"), prog_name="phasescope")
+@chat_option
 @sampling_options
 @engine_options
 @click.pass_context
-def phasescope(ctx: click.Context, **options: Unpack[WindowOptions]) -> None:
+def phasescope(ctx: click.Context, *, given: Flags, chat: str | None) -> None:
     """Chat with a local quantized model and watch prefill and decode as they happen.
 
     Without a command, the window opens.
     """
     if ctx.invoked_subcommand is None:
-        open_window(options)
+        open_window(given, chat=chat)
         return
     for parameter in ctx.command.params:
         name = parameter.name or ""

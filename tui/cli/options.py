@@ -1,17 +1,21 @@
 """Options that several commands share, spelled as llama.cpp spells them."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import click
 
+from backend.first_aid import no_model_here
 from backend.recording import Recorder, RecordingError
 from backend.session import ModelChoice
-from backend.settings import EngineSettings, SamplingSettings
-from models.memory import CACHE_TYPES
+from backend.session.choice import TEMPLATES
 from models.starter import starter_path
+from tui.config.kinds import Kind, SettingError, Stored, Switch, Texts, quoted, unescaped
+from tui.config.load import Flag, Flags, load_settings
+from tui.config.schema import SETTINGS, ModelSettings, Setting, Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,36 +23,6 @@ NO_MODEL = (
     "there is no model: install the starter with pip install 'phasescope[starter]', "
     "or name a GGUF file with -m PATH"
 )
-
-
-class EngineOptions(TypedDict):
-    """Values of the options that `engine_options` adds."""
-
-    model: str | None
-    ctx_size: int | None
-    batch_size: int
-    ubatch_size: int
-    threads: int | None
-    threads_batch: int | None
-    gpu_layers: int
-    flash_attn: Literal["auto", "on", "off"]
-    cache_type_k: str
-    cache_type_v: str
-    swa_full: bool
-    chat_template_file: Path | None
-
-
-class SamplingOptions(TypedDict):
-    """Values of the options that `sampling_options` adds."""
-
-    predict: int
-    seed: int | None
-    temp: float
-    top_k: int
-    top_p: float
-    min_p: float
-    repeat_penalty: float
-    system: str | None
 
 
 class FiniteRange(click.FloatRange):
@@ -64,157 +38,172 @@ class FiniteRange(click.FloatRange):
         return number
 
 
-POSITIVE = click.IntRange(min=1)
+class Given(NamedTuple):
+    """A value that was given on the command line."""
 
-THREADS = click.IntRange(1, 512)
-"""llama.cpp takes no more (`GGML_MAX_N_THREADS`)."""
+    value: Stored
 
-_ENGINE = EngineSettings()
-_SAMPLING = SamplingSettings()
+
+def _converter(kind: Kind) -> Callable[[str], Given]:
+    """Checks a flag's value as the same setting is checked in a file.
+
+    The value is wrapped, since None is one.
+    """
+
+    def given(text: str) -> Given:
+        try:
+            # A text that looks like a list is one text; for several there are several flags.
+            one = kind.check(unescaped(text)) if isinstance(kind, Texts) else kind.read(text)
+        except SettingError as error:
+            raise click.BadParameter(f"{quoted(text)} {error}") from None
+        return Given(one)
+
+    return given
 
 
 def engine_options(command: F) -> F:
-    """Add the options that say which model is loaded, and how."""
-    options = [
-        click.option(
-            "-m", "--model", help="GGUF file. Default: the starter; of the window: the last used."
-        ),
-        click.option(
-            "-c",
-            "--ctx-size",
-            type=POSITIVE,
-            help="Context size in tokens. Default: as trained, up to 8192.",
-        ),
-        click.option(
-            "-b", "--batch-size", type=POSITIVE, default=_ENGINE.n_batch, show_default=True
-        ),
-        click.option(
-            "-ub", "--ubatch-size", type=POSITIVE, default=_ENGINE.n_ubatch, show_default=True
-        ),
-        click.option(
-            "-t", "--threads", type=THREADS, help="Threads of decode. Default: physical cores."
-        ),
-        click.option(
-            "-tb", "--threads-batch", type=THREADS, help="Threads of prefill. Default: as -t."
-        ),
-        click.option(
-            "-ngl",
-            "--gpu-layers",
-            type=int,
-            default=-1,
-            help="Layers on the GPU. Default: all, where the build can.",
-        ),
-        click.option(
-            "-fa",
-            "--flash-attn",
-            type=click.Choice(["auto", "on", "off"]),
-            default="auto",
-            show_default=True,
-        ),
-        click.option(
-            "-ctk",
-            "--cache-type-k",
-            type=click.Choice(list(CACHE_TYPES)),
-            default="f16",
-            show_default=True,
-        ),
-        click.option(
-            "-ctv",
-            "--cache-type-v",
-            type=click.Choice(list(CACHE_TYPES)),
-            default="f16",
-            show_default=True,
-        ),
-        click.option("--swa-full", is_flag=True, help="Keep all cells of sliding-window layers."),
-        click.option(
-            "--chat-template-file",
-            type=click.Path(path_type=Path, exists=True, dir_okay=False),
-            help="A Jinja chat template that replaces the model's.",
-        ),
-    ]
-    return _apply(options, command)
+    """Add the options that say which model is loaded, and how.
+
+    The command gets those that were given as `given`, by the setting's id.
+    """
+    options = [*_section_options("model"), *_TEMPLATE_OPTIONS]
+    return _apply(options, _gathering(command))
 
 
 def sampling_options(command: F) -> F:
-    """Add the options that say how tokens are chosen."""
-    options = [
-        click.option(
-            "-n",
-            "--predict",
-            type=click.IntRange(min=-1),
-            default=-1,
-            help="Most tokens to generate; -1: no limit.",
-        ),
-        click.option(
-            "-s", "--seed", type=click.IntRange(0, (1 << 32) - 1), help="Seed. Default: drawn."
-        ),
-        click.option(
-            "--temp",
-            type=FiniteRange(),
-            default=_SAMPLING.temp,
-            show_default=True,
-            help="0 is greedy.",
-        ),
-        click.option(
-            "--top-k", type=click.IntRange(min=0), default=_SAMPLING.top_k, show_default=True
-        ),
-        click.option("--top-p", type=FiniteRange(0, 1), default=_SAMPLING.top_p, show_default=True),
-        click.option("--min-p", type=FiniteRange(0, 1), default=_SAMPLING.min_p, show_default=True),
-        click.option(
-            "--repeat-penalty",
-            type=FiniteRange(min=0, min_open=True),
-            default=_SAMPLING.repeat_penalty,
-            show_default=True,
-        ),
-        click.option("--system", help="System prompt."),
+    """Add the options that say how tokens are chosen, and `--system`.
+
+    The command gets those that were given as `given`, by the setting's id.
+    """
+    options = [*_section_options("sampling"), *_section_options("chat")]
+    return _apply(options, _gathering(command))
+
+
+def _section_options(section: str) -> list[Callable[[F], F]]:
+    return [
+        _option(setting) for setting in SETTINGS if setting.section == section and setting.flags
     ]
-    return _apply(options, command)
 
 
-def model_choice(options: EngineOptions, last_used: str | None = None) -> ModelChoice:
-    """Which model the options name, else the one used last, else the starter.
+def _option(setting: Setting) -> Callable[[F], F]:
+    """The flag of a setting; not given, it is None."""
+    told = f"{setting.help} Default: {setting.default_words}."
+    if isinstance(setting.kind, Switch):
+        both = f"{setting.flag}/--no-{setting.flag.removeprefix('--')}"
+        return click.option(both, setting.parameter, default=None, help=told)
+    many = isinstance(setting.kind, Texts)
+    if many:
+        told = f"{told} Several are allowed."
+    return click.option(
+        *setting.flags,
+        setting.parameter,
+        type=_converter(setting.kind),
+        metavar=setting.kind.word,
+        multiple=many,
+        help=told,
+    )
+
+
+_TEMPLATE_OPTIONS = [
+    click.option(
+        "--chat-template",
+        "chat_template",
+        type=click.Choice(list(TEMPLATES)),
+        help="A chat template of phasescope's that replaces the model's.",
+    ),
+    click.option(
+        "--chat-template-file",
+        "chat_template_file",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        help="A Jinja chat template that replaces the model's.",
+    ),
+]
+
+
+def _gathering(command: F) -> F:
+    """The command, with the flags of settings gathered in `given`."""
+
+    @wraps(command)
+    def gathered(*args: object, **options: object) -> object:
+        given = options.setdefault("given", {})
+        assert isinstance(given, dict)
+        for setting in SETTINGS:
+            value = options.pop(setting.parameter, None)
+            if isinstance(value, Given):
+                given[setting.id] = Flag(value.value, setting.flag)
+            elif isinstance(value, bool):
+                negated = "" if value else "no-"
+                given[setting.id] = Flag(value, f"--{negated}{setting.flag.removeprefix('--')}")
+            elif isinstance(value, tuple) and value:
+                texts = tuple(text for one in value for text in one.value)
+                given[setting.id] = Flag(texts, setting.flag)
+        given |= _template(options)
+        return command(*args, **options)
+
+    return cast("F", gathered)
+
+
+def _template(options: dict[str, object]) -> dict[str, Flag]:
+    """The chat template among a command's options, which it is taken out of."""
+    name = options.pop("chat_template", None)
+    file = options.pop("chat_template_file", None)
+    if name is not None and file is not None:
+        raise click.UsageError("give --chat-template or --chat-template-file, not both")
+    if file is not None:
+        return {"model.chat_template": Flag(str(file), "--chat-template-file")}
+    if name is not None:
+        return {"model.chat_template": Flag(name, "--chat-template")}
+    return {}
+
+
+def settings_in_force(given: Flags) -> Settings:
+    """The settings, flags over all; what is wrong with them is told on standard error."""
+    loaded = load_settings(given)
+    tell_problems(loaded.problems)
+    return loaded.settings
+
+
+def tell_problems(problems: Iterable[str]) -> None:
+    """Write what is wrong with the settings to standard error, a line each."""
+    for problem in problems:
+        click.echo(f"phasescope: {problem}", err=True)
+
+
+def model_choice(model: ModelSettings) -> ModelChoice:
+    """The model to load: the one that is set, else the starter.
 
     Raises:
         click.ClickException: There is none, or the template file cannot be read.
     """
-    path = options["model"] or _usable(last_used) or _starter()
-    if path is None:
-        raise click.ClickException(NO_MODEL)
-    template_file = options["chat_template_file"]
+    choice = window_model(model, None)
+    if choice.path is None:
+        starter = starter_path()
+        if starter is None:
+            raise click.ClickException(no_model_here(in_window=False).sentence)
+        choice = choice._replace(path=str(starter.absolute()))
+    return choice
+
+
+def window_model(model: ModelSettings, last_used: str | None) -> ModelChoice:
+    """The model to load: the one that is set, else the one used last, else none yet.
+
+    Raises:
+        click.ClickException: The template file cannot be read.
+    """
+    path = model.path
+    if path is None and last_used is not None and Path(last_used).is_file():
+        path = last_used
+    template = model.chat_template
     return ModelChoice(
-        str(Path(path).expanduser().absolute()),
-        engine_settings(options),
-        chat_template=read_template(template_file) if template_file else None,
+        None if path is None else str(Path(path).expanduser().absolute()),
+        model.engine,
+        chat_template=None if template is None else _template_text(template),
     )
 
 
-def engine_settings(options: EngineOptions) -> EngineSettings:
-    """The engine's settings as given."""
-    return EngineSettings(
-        n_ctx=options["ctx_size"],
-        n_batch=options["batch_size"],
-        n_ubatch=options["ubatch_size"],
-        n_threads=options["threads"],
-        n_threads_batch=options["threads_batch"],
-        n_gpu_layers=options["gpu_layers"],
-        flash_attn=options["flash_attn"],
-        type_k=options["cache_type_k"],
-        type_v=options["cache_type_v"],
-        swa_full=options["swa_full"],
-    )
-
-
-def sampling_settings(options: SamplingOptions) -> SamplingSettings:
-    """The sampling settings as given."""
-    return SamplingSettings(
-        temp=options["temp"],
-        top_k=options["top_k"],
-        top_p=options["top_p"],
-        min_p=options["min_p"],
-        repeat_penalty=options["repeat_penalty"],
-        seed=options["seed"],
-        max_tokens=options["predict"] if options["predict"] >= 0 else None,
-    )
+def _template_text(name: str) -> str:
+    known = TEMPLATES.get(name)
+    return read_template(Path(name).expanduser()) if known is None else known
 
 
 def read_template(path: Path) -> str:
@@ -241,15 +230,6 @@ def open_recorder(path: Path | None) -> Recorder | None:
         return Recorder(path)
     except RecordingError as error:
         raise click.ClickException(str(error)) from error
-
-
-def _usable(path: str | None) -> str | None:
-    return path if path is not None and Path(path).is_file() else None
-
-
-def _starter() -> str | None:
-    path = starter_path()
-    return None if path is None else str(path)
 
 
 def _apply(options: Sequence[Callable[[F], F]], command: F) -> F:

@@ -1,8 +1,9 @@
 """`phasescope`, `record` and `replay`: the ways into the window."""
 
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Unpack
 
 import click
 
@@ -13,34 +14,34 @@ from backend.recording import Recorder, RecordingError, read_recording
 from backend.replay import ReplayEngine
 from backend.session import LAST_MODEL, Session
 from tui.cli.options import (
-    EngineOptions,
+    F,
     FiniteRange,
-    SamplingOptions,
     engine_options,
-    model_choice,
     open_recorder,
     sampling_options,
-    sampling_settings,
+    tell_problems,
+    window_model,
 )
+from tui.config.load import Flags, load_settings
+from tui.config.start import WindowStart
 
 
-class WindowOptions(EngineOptions, SamplingOptions):
-    """All options of the window."""
-
-
-class RecordOptions(WindowOptions):
-    """Those, and the file of the recording."""
-
-    file: Path
+def chat_option(command: F) -> F:
+    """Add the option that names a stored chat."""
+    option: Callable[[F], F] = click.option(
+        "--chat", metavar="ID", help="Go on with a stored chat; its beginning is enough."
+    )
+    return option(command)
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
+@chat_option
 @sampling_options
 @engine_options
-def record(**options: Unpack[RecordOptions]) -> None:
+def record(*, given: Flags, file: Path, chat: str | None) -> None:
     """Open the chat and record the session in FILE."""
-    open_window(options, open_recorder(options["file"]))
+    open_window(given, open_recorder(file), chat=chat)
 
 
 @click.command()
@@ -58,29 +59,31 @@ def replay(file: Path, speed: float) -> None:
         recording = read_recording(file)
     except RecordingError as error:
         raise click.ClickException(str(error)) from error
-    _run(Session(lambda: ReplayEngine(recording, speed), None))
+    session = Session(lambda: ReplayEngine(recording, speed), None)
+    _run(session, WindowStart(load_settings()))
 
 
-def open_window(options: WindowOptions, recorder: Recorder | None = None) -> None:
-    """Open the chat on the model that the options name."""
+def open_window(given: Flags, recorder: Recorder | None = None, *, chat: str | None = None) -> None:
+    """Open the chat on the model that flags and settings name."""
+    start = WindowStart(load_settings(given), chat)
+    settings = start.loaded.settings
     try:
         history = History(database_path())
-        choice = model_choice(options, history.setting(LAST_MODEL))
+        choice = window_model(settings.model, history.setting(LAST_MODEL))
     except (HistoryError, OSError) as error:
         raise click.ClickException(str(error)) from error
-    _run(
-        Session(
-            lambda: LocalEngine(log_dir()),
-            choice,
-            sampling=sampling_settings(options),
-            system=options["system"],
-            history=history,
-            recorder=recorder,
-        )
+    session = Session(
+        lambda: LocalEngine(log_dir()),
+        choice,
+        sampling=settings.sampling,
+        system=settings.system_prompt,
+        history=history,
+        recorder=recorder,
     )
+    _run(session, start)
 
 
-def _run(session: Session) -> None:
+def _run(session: Session, start: WindowStart) -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         session.close()
         raise click.ClickException(
@@ -89,10 +92,15 @@ def _run(session: Session) -> None:
     # Imported only here: the other commands have no use for Textual.
     from tui.app import PhasescopeApp  # noqa: PLC0415
 
-    app = PhasescopeApp(session)
+    # Textual writes to stderr, on Windows to stdout.
+    output = sys.__stdout__ if sys.platform == "win32" else sys.__stderr__
+    encoding = None if output is None else output.encoding
+    app = PhasescopeApp(session, start._replace(term=os.environ.get("TERM"), encoding=encoding))
     try:
         app.run()
     finally:
         session.close()
+        # The window's screen is gone; what it said of the settings stays to be read.
+        tell_problems(app.start.loaded.problems)
     if app.return_code:
         sys.exit(app.return_code)

@@ -56,16 +56,30 @@ def draw(state: Snapshot, width: int, height: int) -> Drawing:
 def explain(state: Snapshot) -> str:
     """What the figures are, with the counts that went into them."""
     rate = state.session_prompt_per_second
-    saved = (
-        "Time saved = reused tokens / the median rate of the session's prefills of 32 tokens and "
-        f"more, {rate:,.0f} tokens/s (the first after a load only while there is no other)."
-        if rate
-        else "Time saved is not known before a prefill of 32 tokens or more."
-    )
+    saved = "Time saved is not known before a prefill of 32 tokens or more."
+    if rate:
+        here = ""
+        if state.cache_n and state.saved_ms is not None:
+            here = f" Here {count(state.cache_n)} / {rate:,.0f} = {milliseconds(state.saved_ms)}."
+        saved = (
+            "Time saved ≈ reused tokens / the median rate of the session's prefills of 32 tokens "
+            f"and more, {rate:,.0f} tokens/s (the first after a load only while there is no "
+            f"other).{here}"
+        )
+    ratio = ""
+    if state.prompt_tokens and state.cache_n is not None:
+        share = state.cache_n / state.prompt_tokens
+        ratio = f" Here {count(state.cache_n)} / {count(state.prompt_tokens)} = {share:.0%}."
     return (
         "A prompt token is reused when the KV cache holds its state and all before it is the "
-        "same; the rest is prefilled. Hit ratio = reused / prompt tokens: "
-        f"{count(state.cache_n)} / {count(state.prompt_tokens)}.\n{saved}"
+        "same; the rest is prefilled. Each turn sends the whole chat again: what is reused is "
+        "prefill that need not be done.\n"
+        f"hit ratio = reused / prompt tokens.{ratio}\n"
+        f"{saved}\n"
+        "A change early on costs all that follows it: another system prompt, an edited message, a "
+        "dropped cache. The reason is that of the first difference.\n"
+        "In a record: cache_n, prompt_n, and under cache hit_ratio, reason, at, kept, lost, "
+        "before, after."
     )
 
 

@@ -87,7 +87,9 @@ def bar(parts: Sequence[tuple[Role, float]], total: float, width: int) -> Line:
     )
 
 
-def columns(values: Sequence[float], top: float, rows: int) -> tuple[Line, ...]:
+def columns(
+    values: Sequence[float], top: float, rows: int, role: Role = "decode"
+) -> tuple[Line, ...]:
     """A strip chart from zero: one column a value, `rows` lines high.
 
     A value above `top` fills its column and is drawn as a warning, so that one outlier does not
@@ -97,6 +99,7 @@ def columns(values: Sequence[float], top: float, rows: int) -> tuple[Line, ...]:
         values: What is drawn, oldest first.
         top: The value of a full column.
         rows: Lines.
+        role: Style of the columns.
     """
     if top <= 0:
         return (BLANK,) * rows
@@ -107,7 +110,7 @@ def columns(values: Sequence[float], top: float, rows: int) -> tuple[Line, ...]:
         for value, height in zip(values, heights, strict=True):
             filled = min(8, height - 8 * row)
             glyph = EIGHTHS[filled - 1] if filled > 0 else " "
-            spans.append(Span(glyph, "warn" if value > top else "decode"))
+            spans.append(Span(glyph, "warn" if value > top else role))
         lines.append(merged(spans))
     return tuple(lines)
 

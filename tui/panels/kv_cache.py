@@ -45,14 +45,24 @@ def draw(state: Snapshot, width: int, height: int) -> Drawing:
 def explain(state: Snapshot) -> str:
     """What the figures are, with the counts that went into them."""
     kv = state.kv
-    if kv is None:
-        return ""
-    layers = " + ".join(_formula(cache) for cache in kv.caches)
+    here = ""
+    if kv is not None and kv.caches and kv.bytes_allocated is not None:
+        layers = " + ".join(_formula(cache) for cache in kv.caches)
+        here = f" Here {layers} = {size(kv.bytes_allocated)}."
+    used = ""
+    if kv is not None:
+        used = f": {count(kv.cells_used)} of {count(kv.cells)}"
     return (
-        "Each layer keeps one key (K) and one value (V) for every token, so that decode need "
-        "not compute them again: bytes = layers × cells × (K + V of a cell). Here "
-        f"{layers} = {size(kv.bytes_allocated)}.\n"
-        "Used are the cells that hold a token; llama.cpp reserves all cells when it loads."
+        "What prefill computed is kept and handed to decode: each layer keeps one key (K) and one "
+        "value (V) for every token, so that decode need not compute them again. Prefill fills it, "
+        "decode adds a token at a time and reads it all for each.\n"
+        f"bytes allocated = layers × cells × (K + V of a cell).{here}\n"
+        f"A cell is in use when it holds a token{used}; llama.cpp reserves all cells when it "
+        "loads.\n"
+        "A shorter context (-c) or smaller types (-ctk q8_0, -ctv q8_0) make it smaller; a window "
+        "and a state keep only a part of the tokens.\n"
+        "In a record, under kv: cells_used, cells, bytes_used, bytes_allocated, bytes_per_token, "
+        "caches."
     )
 
 

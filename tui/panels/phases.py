@@ -52,13 +52,24 @@ def draw(state: Snapshot, width: int, height: int) -> Drawing:
 
 def explain(state: Snapshot) -> str:
     """What the figures are, with the counts that went into them."""
+    here = ""
+    if state.prompt_tokens is not None:
+        here = (
+            f" Here {count(state.prompt_tokens)} = {count(state.cache_n)} + "
+            f"{count(state.prompt_n)}; then {count(state.predicted_n)} tokens were sampled, "
+            f"{count(state.thinking_n)} of them thinking."
+        )
     return (
-        "Prefill computes the whole prompt in parallel; compute limits it. It takes "
-        f"{count(state.prompt_n)} of {count(state.prompt_tokens)} prompt tokens: the other "
-        f"{count(state.cache_n)} are in the KV cache. Decode gives one token after the other; "
-        "memory bandwidth limits it.\n"
+        "Prefill computes the whole prompt in parallel: the processor's speed limits it, and it "
+        "decides the wait for the first token. Decode gives one token after the other and reads "
+        "all weights and the KV cache for each: memory bandwidth limits it, and it decides the "
+        "pace.\n"
+        f"prompt tokens = reused + prefilled.{here}\n"
+        "A longer prompt makes prefill longer and hardly slows decode; a longer answer makes "
+        "decode longer and leaves prefill as it is.\n"
         "Decode's row takes a cell for each token; when it is full it goes on with two tokens a "
-        "cell, then four. A turn's bar is as long as its tokens: reused, prefilled, decoded."
+        "cell, then four. A turn's bar is as long as its tokens: reused, prefilled, decoded.\n"
+        "In a record: prompt_tokens, cache_n, prompt_n, predicted_n, thinking_n."
     )
 
 

@@ -2,7 +2,7 @@
 
 from backend.metrics.live import Snapshot
 from backend.metrics.record import SHORT_PREFILL
-from tui.figures import DASH, milliseconds, rate
+from tui.figures import DASH, count, milliseconds, rate
 from tui.panels.drawing import Drawing, Line, Span, big, columns, spread
 
 BIG_FROM = (30, 12)
@@ -38,15 +38,32 @@ def draw(state: Snapshot, width: int, height: int) -> Drawing:
 
 def explain(state: Snapshot) -> str:
     """What the figures are, with the counts that went into them."""
+    times = state.timings
+    decoded = f" Fewer than 2 tokens have no rate ({DASH})."
+    if times.predicted_per_second is not None:
+        decoded = (
+            f" Here ({count(state.predicted_n)} − 1) / {milliseconds(times.predicted_ms)} = "
+            f"{rate(times.predicted_per_second)}."
+        )
+    prefilled = ""
+    if times.prompt_per_second is not None:
+        prefilled = (
+            f" Here {count(state.prompt_n)} / {milliseconds(times.prompt_ms)} = "
+            f"{rate(times.prompt_per_second)}."
+        )
     return (
-        "The decode rate is (tokens − 1) / (last token − first token): the first token belongs "
-        f"to prefill. Here ({state.predicted_n:,} − 1) / "
-        f"{milliseconds(state.timings.predicted_ms)}. With fewer than 2 tokens there is no rate "
-        f"({DASH}).\n"
-        "The strip shows the time between tokens, from zero; a full column is twice the median "
-        "or the 95th percentile, whichever is more.\n"
-        f"The prefill rate of fewer than {SHORT_PREFILL} tokens is a decode rate in disguise "
-        "and marked ≈."
+        "The decode rate, in tokens per second, is (tokens − 1) / (last token − first token): the "
+        f"first token belongs to prefill.{decoded} While an answer comes, now is the rate of its "
+        "last two seconds.\n"
+        "Each token reads all weights and the KV cache from memory: a smaller quantization makes "
+        "it faster, a long context slower, a longer question hardly. Threads beyond what the "
+        "memory can feed do not help.\n"
+        "The strip is the time between tokens, from zero; a full column is twice the median or "
+        "the 95th percentile, whichever is more, and what is above it is marked.\n"
+        f"The prefill rate is prefilled tokens / prefill's time.{prefilled} Of fewer than "
+        f"{SHORT_PREFILL} tokens it is a decode rate in disguise and marked ≈.\n"
+        "In a record, under timings: predicted_per_second, prompt_per_second (tokens/s), "
+        "predicted_ms, prompt_ms, itl_ms (p50, p95, p99, max), token_ms."
     )
 
 

@@ -42,13 +42,21 @@ def draw(state: Snapshot, width: int, height: int) -> Drawing:
 def explain(state: Snapshot) -> str:
     """What the figures are, with the counts that went into them."""
     times = state.timings
+    here = ""
+    if times.ttft_ms is not None:
+        known = [(name, part) for name, _, part in _parts(state, times.ttft_ms)]
+        rest = max(0.0, times.ttft_ms - sum(part for _, part in known))
+        sums = " + ".join(f"{name} {milliseconds(part)}" for name, part in known)
+        here = f" Here {milliseconds(times.ttft_ms)} = {sums} + the rest {milliseconds(rest)}."
     return (
-        "TTFT is the time from accepting the message to the first sampled token; loading the "
-        "model is never part of it. It is made of render (the chat template), tokenize, cache "
-        "(comparing with the KV cache), prefill, the first sample and the hand-over between "
-        f"them: {milliseconds(times.ttft_ms)}, of which prefill "
-        f"{milliseconds(times.prompt_ms)}.\n"
-        "More prompt tokens or a broken cache make it longer; a longer answer does not."
+        "TTFT is the time from accepting the message to the first sampled token. It belongs to "
+        "prefill; loading the model is never part of it.\n"
+        "TTFT = render (the chat template) + tokenize + cache (comparing with the KV cache) + "
+        f"prefill + the first sample + what lies between them.{here}\n"
+        "More prompt tokens or a broken cache make it longer; a longer answer does not. A shorter "
+        "prompt, a cache that is reused, and more compute make it shorter.\n"
+        "In a record, under timings, in ms: ttft_ms, render_ms, tokenize_ms, cache_ms, prompt_ms, "
+        "first_sample_ms; ttfa_ms runs to the first token of the answer proper, after thinking."
     )
 
 

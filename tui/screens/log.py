@@ -19,6 +19,12 @@ class LogScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,ctrl+l,q", "dismiss", "back", key_display="esc", id="log.back"),
     ]
+    HELP_TITLE: ClassVar[str] = "the log"
+    HELP: ClassVar[str] = (
+        "What llama.cpp says while it loads a model and computes, the newest line last. It is "
+        "written to a file too; phasescope doctor names the folder. Nothing of it reaches the "
+        "terminal by itself."
+    )
 
     def __init__(self, session: Session) -> None:
         super().__init__()

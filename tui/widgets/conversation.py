@@ -1,12 +1,17 @@
 """What the session's events mean for the transcript: messages, answers and notices."""
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 
-from backend.chat.thinking import ThinkingSplitter
-from backend.metrics.record import TurnRecord
-from backend.protocol import ChatMessage, EngineExited, EngineReady, LoadFailed, ModelRead
+from backend.chat.thinking import split_thinking
+from backend.chat.tree import Node
+from backend.metrics.trace import TurnTrace
+from backend.protocol import EngineExited, EngineReady, LoadFailed, ModelRead
+from backend.session import Said
 from tui.figures import milliseconds, size
-from tui.widgets.entries import AnswerEntry, Entry, LiveAnswer, NoticeEntry, UserEntry
+from tui.widgets.answers import UNKNOWN_MODEL, AnswerEntry, LiveAnswer
+from tui.widgets.entries import Entry, NoticeEntry, UserEntry
 from tui.widgets.transcript import Transcript
 
 WELCOME = (
@@ -14,8 +19,6 @@ WELCOME = (
     "long you wait for the first token. Decode gives one token after the other: it decides the "
     "pace. Both are timed here for every message."
 )
-
-UNKNOWN_MODEL = "assistant"
 
 ENGINE_GONE = (
     "The chat is kept. Your next message starts a new engine, F5 starts one now, ^r answers the "
@@ -26,8 +29,16 @@ TAIL_LINES = 6
 """Lines of llama.cpp's log shown when the engine has ended."""
 
 
+class _Placed:
+    """A notice and the message that it stands under; None: at the top."""
+
+    def __init__(self, notice: NoticeEntry, under: str | None) -> None:
+        self.notice = notice
+        self.under = under
+
+
 class Conversation:
-    """Fills a transcript.
+    """Fills a transcript from the chat as the session has it.
 
     Args:
         transcript: Where it is shown.
@@ -36,80 +47,127 @@ class Conversation:
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
         self._chat_id: str | None = None
+        self._said: Sequence[Said] = ()
+        self._entries: dict[str, UserEntry | AnswerEntry] = {}
+        self._live: LiveAnswer | None = None
+        self._resumed: Node | None = None
+        self._notices: list[_Placed] = []
+        self._welcome = NoticeEntry(WELCOME)
         self._need: str | None = None
         self._after_answer: NoticeEntry | None = None
 
-    def open(self, chat_id: str, messages: Sequence[ChatMessage]) -> None:
-        """Show a chat's messages; what the same chat already shows stays, with its figures."""
-        said = [message for message in messages if message.role != "system"]
-        before = list(self._transcript.entries) if chat_id == self._chat_id else []
-        self._chat_id = chat_id
-        kept: list[Entry] = []
-        for entry in before:
-            if isinstance(entry, NoticeEntry):
-                kept.append(entry)
-            elif said and _shows(entry, said[0]):
-                kept.append(entry)
-                said.pop(0)
-            else:
-                break
-        kept += [_entry(message) for message in said]
-        if len(kept) < len(before) and isinstance(before[-1], NoticeEntry):
-            kept.append(before[-1])
-        self._transcript.show(kept or [NoticeEntry(WELCOME)])
+    # --------------------------------------------------------------------------- messages
 
-    def begin(self, user_text: str | None, model: str | None) -> None:
-        """A turn begins: a new message, or (None) another answer to the last one."""
-        name = model or UNKNOWN_MODEL
-        if user_text is not None:
-            self._transcript.append(UserEntry(user_text))
-        else:
-            entries = list(self._transcript.entries)
-            while entries and not isinstance(entries[-1], UserEntry):
-                entries.pop()
-            self._transcript.show(entries)
-        self._transcript.append(LiveAnswer(name))
+    def open(self, chat_id: str, said: Sequence[Said]) -> None:
+        """Show a chat's branch; of the same chat, what phasescope said there stays."""
+        if chat_id != self._chat_id:
+            self._chat_id = chat_id
+            self._entries = {}
+            self._notices = []
+        self._said = said
+        here = {item.node.id for item in said}
+        last = self._notices[-1] if self._notices else None
+        self._notices = [
+            placed
+            for placed in self._notices
+            if placed.under is None or placed.under in here or placed is last
+        ]
+        if last is not None and last.under is not None and last.under not in here:
+            last.under = self._end()
+        self._show()
 
-    def grow(self, thinking: Sequence[str], answer: Sequence[str]) -> None:
+    def begin(self, said: Sequence[Said], model: str | None, resumed: Node | None) -> None:
+        """A turn begins.
+
+        Args:
+            said: The conversation that it answers.
+            model: The model's name.
+            resumed: The answer that it goes on with.
+        """
+        self._said = said
+        self._live = LiveAnswer(model or UNKNOWN_MODEL)
+        self._resumed = resumed
+        if resumed is not None:
+            self._live.begin_after(*split_thinking(resumed.content, resumed.lead))
+        self._show()
+        self._transcript.follow()
+
+    def grow(self, trace: TurnTrace) -> None:
         """The answer has come so far."""
-        self._transcript.grow(thinking, answer)
+        resumed, live = self._resumed, self._live
+        dropped = trace.prompt.drop_chars if trace.prompt is not None else 0
+        if resumed is not None and live is not None and dropped and trace.token_ids:
+            # The cut went through a character: its stand-in goes, and it comes again.
+            live.begin_after(*split_thinking(resumed.content[:-dropped], resumed.lead))
+            self._transcript.relayout(len(self._transcript.entries) - 1)
+            self._resumed = None
+        self._transcript.grow(trace.thinking, trace.answer)
 
-    def end(self, record: TurnRecord) -> None:
-        """The answer is whole."""
-        if isinstance(self._last(), LiveAnswer):
-            name = record.model.name if record.model is not None else UNKNOWN_MODEL
-            entries: list[Entry] = [AnswerEntry(name, record.thinking, record.text, record)]
-            if self._after_answer is not None:
-                entries.append(self._after_answer)
-            self._after_answer = None
-            self._transcript.replace_last(entries)
+    def end(self, said: Sequence[Said], *, problem: str | None = None) -> None:
+        """The turn is over.
 
-    def refused(self, reason: str, *, message_taken_back: bool) -> None:
-        """The turn was not answered in part; its message, if new, goes back to the composer."""
-        entries = list(self._transcript.entries)
-        said = self._just_said(reason)
-        for index in range(len(entries) - 1, -1, -1):
-            if isinstance(entries[index], LiveAnswer):
-                del entries[index]
-            elif isinstance(entries[index], UserEntry):
-                if message_taken_back:
-                    del entries[index]
-                break
+        Args:
+            said: The conversation, with its answer if there is one.
+            problem: Why it was refused; None for a turn that was answered, at least in part.
+        """
+        self._said = said
+        self._live = None
         if self._after_answer is not None:
-            entries.append(self._after_answer)
+            self._notices.append(_Placed(self._after_answer, self._end()))
             self._after_answer = None
-        elif not said:
-            entries.append(NoticeEntry(reason, fault=True))
-        self._transcript.show(entries)
+        elif problem is not None and not self._just_said(problem):
+            self._notices.append(_Placed(NoticeEntry(problem, fault=True), self._end()))
+        here = {item.node.id for item in said}
+        for placed in self._notices:
+            if placed.under is not None and placed.under not in here:
+                placed.under = self._end()
+        self._show()
+
+    def _end(self) -> str | None:
+        """The message at the end of the branch."""
+        return self._said[-1].node.id if self._said else None
+
+    def _show(self) -> None:
+        """Bring the transcript to what there is, keeping the entries that stay the same."""
+        under = {
+            key: [placed.notice for placed in group]
+            for key, group in groupby(
+                sorted(self._notices, key=lambda placed: placed.under or ""),
+                attrgetter("under"),
+            )
+        }
+        entries: list[Entry] = [*under.get(None, [])]
+        known, self._entries = self._entries, {}
+        for item in self._said:
+            entry = self._entry(item, known.get(item.node.id))
+            self._entries[item.node.id] = entry
+            entries += (entry, *under.get(item.node.id, []))
+        if self._live is not None:
+            entries.append(self._live)
+        self._transcript.show(entries or [self._welcome])
+
+    def _entry(self, said: Said, known: UserEntry | AnswerEntry | None) -> UserEntry | AnswerEntry:
+        last = said.node.id == self._end() and self._live is None
+        if (
+            known is not None
+            and known.said == said
+            and (isinstance(known, UserEntry) or known.last == last)
+        ):
+            return known
+        if said.node.role == "user":
+            return UserEntry(said)
+        return AnswerEntry(said, last=last)
+
+    # ---------------------------------------------------------------------------- notices
 
     def notice(self, text: str, details: Sequence[str] = (), *, fault: bool = False) -> None:
         """Say something; an answer that is coming stays the last entry."""
-        entry = NoticeEntry(text, details, fault=fault)
-        last = self._last()
-        if isinstance(last, LiveAnswer):
-            self._transcript.replace_last([entry, last])
-        else:
-            self._transcript.append(entry)
+        self._place(NoticeEntry(text, details, fault=fault))
+
+    def _place(self, notice: NoticeEntry) -> None:
+        self._notices.append(_Placed(notice, self._end()))
+        self._show()
+        self._transcript.follow()
 
     def model_read(self, event: ModelRead) -> None:
         """A model's header is known, and what loading it will take."""
@@ -127,7 +185,8 @@ class Conversation:
     def load_failed(self, event: LoadFailed) -> None:
         """A model could not be loaded."""
         way_on = (
-            "F8 goes on with the common ChatML template."
+            "F8 goes on with the common ChatML template, shift+F8 as plain completion: the model "
+            "writes on where your text ends."
             if event.need_template
             else "F5 tries again."
         )
@@ -139,40 +198,12 @@ class Conversation:
         tail = event.log_tail[-TAIL_LINES:]
         quoted = ("The last lines of llama.cpp's log:", *tail) if tail else ()
         notice = NoticeEntry(event.message, (*quoted, ENGINE_GONE), fault=True)
-        if isinstance(self._last(), LiveAnswer):
+        if self._live is not None:
             # It belongs under what came of the answer.
             self._after_answer = notice
         else:
-            self._transcript.append(notice)
+            self._place(notice)
 
     def _just_said(self, text: str) -> bool:
-        """Whether a notice says so already, before or after the message that is on its way."""
-        newest = self._transcript.entries[-3:]
-        return any(isinstance(entry, NoticeEntry) and entry.text == text for entry in newest)
-
-    def _last(self) -> Entry | None:
-        entries = self._transcript.entries
-        return entries[-1] if entries else None
-
-
-def _shows(entry: Entry, message: ChatMessage) -> bool:
-    if message.role == "user":
-        return isinstance(entry, UserEntry) and entry.text == message.content
-    return isinstance(entry, AnswerEntry) and entry.text == _split(message)[1]
-
-
-def _entry(message: ChatMessage) -> Entry:
-    if message.role == "user":
-        return UserEntry(message.content)
-    thinking, answer = _split(message)
-    return AnswerEntry(UNKNOWN_MODEL, thinking, answer)
-
-
-def _split(message: ChatMessage) -> tuple[str, str]:
-    """Thinking and answer of a stored message, parted as they were when they came."""
-    splitter = ThinkingSplitter(message.lead)
-    texts = {"thinking": "", "answer": ""}
-    for segment in (*splitter.feed_text(message.content), *splitter.finish()):
-        texts[segment.channel] += segment.text
-    thinking, answer = texts["thinking"], texts["answer"]
-    return thinking.strip("\n"), answer.lstrip() if thinking else answer
+        """Whether one of the newest notices says so already."""
+        return any(placed.notice.text == text for placed in self._notices[-2:])

@@ -7,7 +7,7 @@ from textual.message import Message
 
 from backend.metrics.live import Snapshot
 from tui.panels import PANELS, PanelKind
-from tui.panels.drawing import BLANK, paragraphs
+from tui.panels.drawing import BLANK, Line, paragraphs
 from tui.widgets.lines import Lines
 
 
@@ -23,7 +23,7 @@ class Panel(Lines):
 
     def __init__(self, kind: PanelKind, number: int) -> None:
         super().__init__(id=kind.name)
-        self._kind = kind
+        self.kind = kind
         self._number = number
         self._state: Snapshot | None = None
         self.border_title = kind.title
@@ -50,14 +50,24 @@ class Panel(Lines):
         width, height = self.size
         if self._state is None or width <= 0 or height <= 0:
             return
-        title, lines = self._kind.draw(self._state, width, height)
+        title, lines = self.kind.draw(self._state, width, height)
         if self.has_class("-open"):
-            more = paragraphs(self._kind.explain(self._state), width)
-            if len(lines) + 1 + len(more) <= height:
-                lines += (BLANK,) * (height - len(lines) - len(more)) + more
+            more = _explanation(self.kind.explain(self._state), width, height - len(lines) - 1)
+            lines += (BLANK,) * (height - len(lines) - len(more)) + more
         if title != self.border_title:
             self.border_title = title
         self.show_lines(lines)
+
+
+def _explanation(text: str, width: int, rows: int) -> tuple[Line, ...]:
+    """As many of the first paragraphs as there is room for."""
+    lines: tuple[Line, ...] = ()
+    for paragraph in text.split("\n"):
+        more = paragraphs(paragraph, width)
+        if len(lines) + len(more) > rows:
+            break
+        lines += more
+    return lines
 
 
 class Dashboard(Container):
@@ -66,6 +76,7 @@ class Dashboard(Container):
     def __init__(self) -> None:
         super().__init__(id="dashboard")
         self._panels = [Panel(kind, number) for number, kind in enumerate(PANELS, start=1)]
+        self._opened: int | None = None
 
     def compose(self) -> ComposeResult:
         """The panels in the order of their keys."""
@@ -78,7 +89,20 @@ class Dashboard(Container):
                 panel.show(state)
 
     def open(self, number: int | None) -> None:
-        """Open one panel (from 1) alone, or show all with None."""
+        """Open one panel (from 1) alone, or show all that have room with None."""
+        self._opened = number
         for index, panel in enumerate(self._panels, start=1):
             panel.set_class(index == number, "-open")
-            panel.display = number is None or index == number
+        self._arrange()
+
+    def on_resize(self, event: Resize) -> None:
+        """Show as many panels as the new room is for."""
+        del event
+        self._arrange()
+
+    def _arrange(self) -> None:
+        rows = self.size.height
+        for index, panel in enumerate(self._panels, start=1):
+            has_room = rows >= panel.kind.from_rows
+            panel.display = has_room if self._opened is None else index == self._opened
+        self.set_class(self._panels[-1].display, "-tall")

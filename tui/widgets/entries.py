@@ -1,4 +1,4 @@
-"""What stands in the transcript: messages and notices, each laid out to lines."""
+"""What stands in the transcript beside answers: messages of the user and notices."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,18 +7,22 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
-from backend.metrics.record import TurnRecord
-from tui.figures import figures_line
+from backend.session import Said
 from tui.text import harmless
-from tui.widgets.markdown import GrowingMarkdown, MarkdownLines
+from tui.widgets.markdown import MarkdownLines
 
 GAP = Strip([])
 
-LONGEST_SHOWN = 12_000
-"""Characters of a message of the user from which its middle is not shown."""
+FOLD_FROM = 24
+"""Lines from which a message of the user is folded."""
 
-FIGURE_ROLES = {"prefill": "prefill", "decode": "decode", "reused": "reused"}
-"""Figures that have their phase's style, by their first word."""
+FOLD_TO = 8
+"""Lines that a folded message shows."""
+
+LONGEST_SHOWN = 200_000
+"""Characters of an unfolded message from which its middle is not shown."""
+
+FOLDED, UNFOLDED = "▸", "▾"
 
 
 class Look:
@@ -26,18 +30,28 @@ class Look:
 
     Args:
         renderer: Renders Markdown.
-        styles: Styles of the roles `you`, `model`, `thinking`, `figures`, `notice`, `fault`,
-            `prefill`, `decode` and `reused`.
+        styles: Styles of the transcript's roles.
+        fold_thinking: Whether thinking is folded once it is over.
     """
 
-    def __init__(self, renderer: MarkdownLines, styles: dict[str, Style]) -> None:
+    def __init__(
+        self, renderer: MarkdownLines, styles: dict[str, Style], *, fold_thinking: bool = True
+    ) -> None:
         self.renderer = renderer
         self.styles = styles
+        self.fold_thinking = fold_thinking
 
     def text(self, text: str, role: str | None, width: int) -> list[Strip]:
         """Text as it is, wrapped."""
         style = self.styles[role] if role else ""
         return self.renderer.wrapped(Text(harmless(text), style=style, overflow="fold"), width)
+
+    def label(self, name: str, role: str, said: Said | None, width: int) -> list[Strip]:
+        """Who speaks, and which version of the message this is."""
+        line = Text(harmless(name), style=self.styles[role], overflow="fold")
+        if said is not None and said.versions > 1:
+            line.append(f"  ‹ {said.version}/{said.versions} ›", self.styles["figures"])
+        return self.renderer.wrapped(line, width)
 
 
 class Entry(Protocol):
@@ -57,12 +71,28 @@ class Entry(Protocol):
     def text(self) -> str:
         """What it says, raw."""
 
+    @property
+    def said(self) -> Said | None:
+        """The message that it shows; None for a notice and an answer under way."""
+
+    @property
+    def fold_row(self) -> int | None:
+        """The line that folds and unfolds a part of it; None where nothing is folded."""
+
+    def toggle(self) -> None:
+        """Fold or unfold; it has to be laid out again afterwards."""
+
+    def hides(self, folded_query: str) -> bool:
+        """Whether a case-folded text stands in what is folded away."""
+
 
 class Fixed:
     """An entry whose lines are laid out once."""
 
-    def __init__(self) -> None:
+    def __init__(self, said: Said | None = None) -> None:
         self._strips: list[Strip] = []
+        self._said = said
+        self._fold_row: int | None = None
 
     @property
     def height(self) -> int:
@@ -73,29 +103,80 @@ class Fixed:
         """One of its lines."""
         return self._strips[index]
 
+    @property
+    def said(self) -> Said | None:
+        """The message that it shows."""
+        return self._said
+
+    @property
+    def fold_row(self) -> int | None:
+        """The line that folds and unfolds a part of it."""
+        return self._fold_row
+
+    def toggle(self) -> None:
+        """Nothing is folded."""
+
+    def hides(self, folded_query: str) -> bool:
+        """Nothing is folded away."""
+        del folded_query
+        return False
+
 
 class UserEntry(Fixed):
-    """What the user said, shown as it was typed; of a very long message both ends."""
+    """What the user said, shown as it was typed; a long message is folded."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.text = text
+    def __init__(self, said: Said) -> None:
+        super().__init__(said)
+        self._open = False
+
+    @property
+    def text(self) -> str:
+        """What was said."""
+        assert self._said is not None
+        return self._said.node.content
 
     def layout(self, look: Look, width: int) -> None:
         """Lay it out."""
-        label = look.text("you", "you", width)
-        if len(self.text) <= LONGEST_SHOWN:
-            self._strips = [*label, *look.text(self.text, None, width), GAP]
+        label = look.label("you", "you", self._said, width)
+        text = self.text
+        most = FOLD_FROM * max(1, width)
+        lines = _shown(text[: most + 1] if not self._open else text, look, width)
+        if len(lines) <= FOLD_FROM and len(text) <= most:
+            self._fold_row = None
+            self._strips = [*label, *lines, GAP]
             return
-        half = LONGEST_SHOWN // 2
-        hidden = f"… {len(self.text) - 2 * half:,} characters that were sent are not shown …"
-        self._strips = [
-            *label,
-            *look.text(self.text[:half], None, width),
-            *look.text(hidden, "notice", width),
-            *look.text(self.text[-half:], None, width),
-            GAP,
-        ]
+        counts = f"{text.count(chr(10)) + 1:,} lines, {len(text):,} characters"
+        if self._open:
+            fold = look.text(f"{UNFOLDED} {counts}", "notice", width)
+            self._fold_row = len(label)
+            self._strips = [*label, *fold, *lines, GAP]
+        else:
+            fold = look.text(f"{FOLDED} … {counts} in all", "notice", width)
+            self._fold_row = len(label) + FOLD_TO
+            self._strips = [*label, *lines[:FOLD_TO], *fold, GAP]
+
+    def toggle(self) -> None:
+        """Fold or unfold a long message."""
+        self._open = not self._open
+
+    def hides(self, folded_query: str) -> bool:
+        """Whether it is folded and may hide the text."""
+        return (
+            self._fold_row is not None and not self._open and (folded_query in self.text.casefold())
+        )
+
+
+def _shown(text: str, look: Look, width: int) -> list[Strip]:
+    """A text's lines, of a very long one both ends."""
+    if len(text) <= LONGEST_SHOWN:
+        return look.text(text, None, width)
+    half = LONGEST_SHOWN // 2
+    hidden = f"… {len(text) - 2 * half:,} characters that were sent are not shown …"
+    return [
+        *look.text(text[:half], None, width),
+        *look.text(hidden, "notice", width),
+        *look.text(text[-half:], None, width),
+    ]
 
 
 class NoticeEntry(Fixed):
@@ -111,126 +192,3 @@ class NoticeEntry(Fixed):
         """Lay it out."""
         details = [strip for line in self._details for strip in look.text(line, "figures", width)]
         self._strips = [*look.text(self.text, self._role, width), *details, GAP]
-
-
-class AnswerEntry(Fixed):
-    """A whole answer with its figures.
-
-    Args:
-        name: The model that answered.
-        thinking: What it thought before; '' if it did not.
-        answer: The answer, Markdown.
-        record: Its turn's record; None for a stored answer without one.
-    """
-
-    def __init__(
-        self, name: str, thinking: str, answer: str, record: TurnRecord | None = None
-    ) -> None:
-        super().__init__()
-        self.text = answer
-        self._name = name
-        self._thinking = thinking
-        self._record = record
-
-    def layout(self, look: Look, width: int) -> None:
-        """Lay it out: one rendering of the whole."""
-        strips = look.text(self._name, "model", width)
-        if self._thinking:
-            tint = look.styles["thinking"]
-            thought = look.renderer.render(self._thinking, width)
-            strips += [strip.apply_style(tint) for strip in thought]
-            strips.append(GAP)
-        strips += look.renderer.render(self.text, width)
-        if self._record is not None:
-            strips += _figures(self._record, look, width)
-        self._strips = [*strips, GAP]
-
-
-class LiveAnswer:
-    """An answer that is still coming."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._thinking_pieces: list[str] = []
-        self._answer_pieces: list[str] = []
-        self._thinking: GrowingMarkdown | None = None
-        self._answer: GrowingMarkdown | None = None
-        self._parts: list[list[Strip]] = []
-        self._label: list[Strip] = []
-
-    @property
-    def text(self) -> str:
-        """What it says so far."""
-        return "".join(self._answer_pieces)
-
-    def layout(self, look: Look, width: int) -> None:
-        """Lay out what is there, for a new look or width."""
-        self._label = look.text(self._name, "model", width)
-        self._thinking = GrowingMarkdown(look.renderer, width, look.styles["thinking"])
-        self._answer = GrowingMarkdown(look.renderer, width)
-        self._thinking.add("".join(self._thinking_pieces))
-        self._answer.add(self.text)
-        self._arrange()
-
-    def grow(self, thinking: Sequence[str], answer: Sequence[str]) -> int | None:
-        """Take in all pieces of both channels so far.
-
-        Returns:
-            The first of its lines that may look different now; None if nothing was new.
-        """
-        new_thinking = thinking[len(self._thinking_pieces) :]
-        new_answer = answer[len(self._answer_pieces) :]
-        if not new_thinking and not new_answer:
-            return None
-        unchanged = self._unchanging()
-        self._thinking_pieces += new_thinking
-        self._answer_pieces += new_answer
-        if self._thinking is not None and self._answer is not None:
-            if new_thinking:
-                self._thinking.add("".join(new_thinking))
-            if new_answer:
-                self._answer.add("".join(new_answer))
-            self._arrange()
-        return unchanged
-
-    def _unchanging(self) -> int:
-        """Lines at its beginning that growth leaves as they are."""
-        if self._thinking is None or self._answer is None:
-            return 0
-        settled, live = self._answer.lines()
-        if settled or live:
-            return self.height - len(live) - 1
-        return len(self._label) + len(self._thinking.lines()[0])
-
-    @property
-    def height(self) -> int:
-        """Lines that it takes, the gap after it included."""
-        return sum(map(len, self._parts))
-
-    def line(self, index: int) -> Strip:
-        """One of its lines."""
-        for part in self._parts:
-            if index < len(part):
-                return part[index]
-            index -= len(part)
-        raise IndexError(index)
-
-    def _arrange(self) -> None:
-        assert self._thinking is not None
-        assert self._answer is not None
-        thinking = list(self._thinking.lines())
-        if any(thinking):
-            thinking.append([GAP])
-        self._parts = [self._label, *thinking, *self._answer.lines(), [GAP]]
-
-
-def _figures(record: TurnRecord, look: Look, width: int) -> list[Strip]:
-    """The line of figures, each phase in its colour; broken between figures."""
-    lines = [Text(style=look.styles["figures"], overflow="fold")]
-    for part in figures_line(record).split(" · "):
-        role = FIGURE_ROLES.get(part.split(" ", 1)[0])
-        words = Text(harmless(part), look.styles[role] if role else "")
-        if lines[-1] and lines[-1].cell_len + 3 + words.cell_len > width:
-            lines.append(Text(style=look.styles["figures"], overflow="fold"))
-        lines[-1].append(" · " if lines[-1] else "").append_text(words)
-    return [strip for line in lines for strip in look.renderer.wrapped(line, width)]

@@ -2,6 +2,7 @@
 
 from backend.metrics.live import Snapshot
 from backend.protocol import ContextFacts
+from backend.settings import SamplingSettings
 from tui.figures import count
 from tui.panels.drawing import Line, Span, line_width
 from tui.widgets.lines import Lines
@@ -14,22 +15,39 @@ NAME = "phasescope"
 class Header(Lines):
     """One line at the top."""
 
-    def show(self, state: Snapshot, badges: tuple[str, ...]) -> None:
+    def show(self, state: Snapshot, behaviour: tuple[str, ...], badges: tuple[str, ...]) -> None:
         """Show a state.
 
         Args:
             state: The session's state.
+            behaviour: How the model is asked to behave, as `behaviour_words` gives it.
             badges: Short words on the session, e.g. that it is recorded.
         """
-        self.show_lines((header_line(state, badges, self.size.width),))
+        self.show_lines((header_line(state, behaviour, badges, self.size.width),))
 
 
-def header_line(state: Snapshot, badges: tuple[str, ...], width: int) -> Line:
+def behaviour_words(sampling: SamplingSettings, system: str | None) -> tuple[str, ...]:
+    """The temperature, what else is not as usual, and whether there is a system prompt."""
+    usual = SamplingSettings()
+    words = [f"temp {sampling.temp:g}"]
+    for name in SamplingSettings.__struct_fields__:
+        value = getattr(sampling, name)
+        if name != "temp" and value != getattr(usual, name):
+            shown = f"{len(value)}" if isinstance(value, tuple) else f"{value:g}"
+            words.append(f"{name} {shown}")
+    if system is not None:
+        words.append("system prompt")
+    return tuple(words)
+
+
+def header_line(
+    state: Snapshot, behaviour: tuple[str, ...], badges: tuple[str, ...], width: int
+) -> Line:
     """The line; what has no room is left out, the least important first."""
     left: list[Span] = [Span(f" {NAME} ", "strong")]
     left += [Span(f" {badge} ", "warn") for badge in badges]
     model = _model(state)
-    right = _right(state)
+    right = _right(state, behaviour)
     while True:
         words = [*left, Span("  " + " · ".join(model))] if model else left
         tail = Span(" · ".join(right) + " " if right else "", "dim")
@@ -60,7 +78,7 @@ def _model(state: Snapshot) -> list[str]:
     return []
 
 
-def _right(state: Snapshot) -> list[str]:
+def _right(state: Snapshot, behaviour: tuple[str, ...]) -> list[str]:
     """What stands at the right, from the most to the least important, the window's cost last."""
     words: list[str] = []
     match state.engine:
@@ -73,7 +91,7 @@ def _right(state: Snapshot) -> list[str]:
         case "gone":
             words.append("engine gone")
         case "ready" if state.context is not None and state.ready is not None:
-            words += _context(state.context, state.ready.devices)
+            words += (*_context(state.context, state.ready.devices), *behaviour)
     window = state.window
     if window is not None and window.power == "battery":
         words.append("on battery")

@@ -6,6 +6,7 @@ words, control characters have been replaced before.
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -236,6 +237,23 @@ class GrowingMarkdown:
             elif long_enough and start >= LONG_TAIL // 2 and _NEW_BLOCK.match(line):
                 best = best or (start, None, False)
         return best
+
+
+class CodeText(NamedTuple):
+    """A block of code in an answer: its language ('' where none is named) and its text."""
+
+    language: str
+    text: str
+
+
+def code_blocks(source: str) -> list[CodeText]:
+    """The blocks of code of a Markdown text, as they would be copied."""
+    parser = MarkdownIt("commonmark", {"html": False})
+    return [
+        CodeText((token.info.split() or [""])[0], token.content.rstrip("\n"))
+        for token in parser.parse(source)
+        if token.type in ("fence", "code_block")
+    ]
 
 
 def _ends_block(rest: str) -> bool:

@@ -6,6 +6,7 @@ Old entries are laid out from the newest back, in slices between other work.
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import takewhile
 from time import perf_counter
 
 from rich.style import Style
@@ -15,7 +16,8 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from tui.widgets.entries import Entry, LiveAnswer, Look
+from tui.widgets.answers import LiveAnswer
+from tui.widgets.entries import Entry, Look
 from tui.widgets.markdown import MarkdownLines
 
 SLICE_S = 0.012
@@ -23,6 +25,9 @@ SLICE_S = 0.012
 
 STEPS_PER_SCREEN = 6
 """Steps in which a growing answer scrolls by one screen."""
+
+MANY = 50
+"""New entries from which the older ones are laid out later."""
 
 MARGIN = 1
 """Cells between the text and the scroll bar."""
@@ -41,10 +46,16 @@ ROLES = (
     "code",
     "link",
     "rule",
+    "found",
+    "current",
+    "selected",
 )
 
+GUTTER = 1
+"""Cells at the left in which a selected entry is marked."""
 
-class Transcript(ScrollView, can_focus=False):
+
+class Transcript(ScrollView, can_focus=True):
     """Entries one under the other, the newest in view until the user scrolls up."""
 
     ALLOW_SELECT = True
@@ -59,6 +70,7 @@ class Transcript(ScrollView, can_focus=False):
         self._width = 0
         self._follows = True
         self._base: Style | None = None
+        self.fold_thinking = True
 
     def notify_style_update(self) -> None:
         """Forget the style that all lines stand on."""
@@ -78,25 +90,39 @@ class Transcript(ScrollView, can_focus=False):
         self._follows = round(new_value) >= self.max_scroll_y
 
     def show(self, entries: Sequence[Entry]) -> None:
-        """Show these entries, from the newest."""
-        self._entries = list(entries)
-        self._follows = True
-        self._lay_out_again()
+        """Show these entries; those at the beginning that are shown already stay as they are."""
+        pairs = zip(self._entries, entries, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
+        fresh = entries[same:]
+        if same < self._first or len(fresh) > MANY:
+            self._entries = list(entries)
+            self._follows = True
+            self._lay_out_again()
+            return
+        del self._entries[same:]
+        if self._look is not None:
+            del self._starts[same - self._first :]
+        for entry in fresh:
+            self._add(entry)
+        self._resized()
 
-    def append(self, entry: Entry) -> None:
-        """Add an entry and go to it."""
-        self._add(entry)
+    def follow(self) -> None:
+        """Go to the newest entry, and stay there."""
         self._follows = True
         self._resized()
 
-    def replace_last(self, entries: Sequence[Entry]) -> None:
-        """Put other entries in the place of the last one."""
-        self._entries.pop()
-        if self._starts:
-            self._starts.pop()
-        self._first = min(self._first, len(self._entries))
-        for entry in entries:
-            self._add(entry)
+    def relayout(self, index: int) -> None:
+        """Lay one entry out again, after it was folded or unfolded."""
+        if self._look is None or index < self._first:
+            return
+        entry = self._entries[index]
+        before = entry.height
+        entry.layout(self._look, self._width)
+        grown = entry.height - before
+        for at in range(index - self._first + 1, len(self._starts)):
+            self._starts[at] += grown
+        if not isinstance(entry, LiveAnswer):
+            self._follows = False
         self._resized()
 
     def _add(self, entry: Entry) -> None:
@@ -123,7 +149,7 @@ class Transcript(ScrollView, can_focus=False):
     def on_resize(self, event: Resize) -> None:
         """Lay everything out for a new width."""
         del event
-        width = max(1, self.scrollable_content_region.width - MARGIN)
+        width = max(1, self.scrollable_content_region.width - MARGIN - GUTTER)
         if width != self._width or self._look is None:
             self._width = width
             self._look = self._look or self._make_look()
@@ -135,6 +161,11 @@ class Transcript(ScrollView, can_focus=False):
         """Draw everything in the theme of the moment."""
         self._look = self._make_look()
         self._lay_out_again()
+
+    def role_style(self, role: str) -> Style:
+        """The style of a role in the theme of the moment."""
+        assert self._look is not None
+        return self._look.styles[role]
 
     def _make_look(self) -> Look:
         styles = {role: self.get_component_rich_style(f"transcript--{role}") for role in ROLES}
@@ -154,7 +185,8 @@ class Transcript(ScrollView, can_focus=False):
             "markdown.table.header": styles["heading"],
         }
         code_theme = "github-dark" if self.app.current_theme.dark else "xcode"
-        return Look(MarkdownLines(markdown, code_theme, ground), styles)
+        renderer = MarkdownLines(markdown, code_theme, ground)
+        return Look(renderer, styles, fold_thinking=self.fold_thinking)
 
     def _lay_out_again(self) -> None:
         """Lay out what can be seen at once and the older entries later."""
@@ -243,11 +275,31 @@ class Transcript(ScrollView, can_focus=False):
         row = at - self._starts[index]
         if row >= entry.height:
             return Strip.blank(width, style)
-        strip = entry.line(row).apply_style(style).adjust_cell_length(width, style)
+        strip = self.marked(entry.line(row), self._first + index, row)
+        strip = strip.apply_style(style).adjust_cell_length(width, style)
         selection = self.text_selection
         if selection is not None:
             strip = self._with_selection(strip, selection, at)
         return strip.apply_offsets(0, at)
+
+    def marked(self, strip: Strip, index: int, row: int) -> Strip:
+        """A line of an entry with the gutter before it."""
+        del index, row
+        return Strip.join([Strip.blank(GUTTER), strip])
+
+    def entry_at(self, y: int) -> tuple[int, int] | None:
+        """The entry, and its line, at a line of what is in view."""
+        at = y + self.scroll_offset.y
+        index = bisect_right(self._starts, at) - 1
+        if index < 0:
+            return None
+        row = at - self._starts[index]
+        entry = self._entries[self._first + index]
+        return (self._first + index, row) if row < entry.height else None
+
+    def line_of(self, index: int) -> int | None:
+        """The line that an entry begins at; None while it is not laid out."""
+        return self._starts[index - self._first] if index >= self._first else None
 
     def _with_selection(self, strip: Strip, selection: Selection, at: int) -> Strip:
         span = selection.get_span(at)
@@ -262,7 +314,7 @@ class Transcript(ScrollView, can_focus=False):
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The text that is selected with the mouse."""
         rows = [
-            entry.line(row).text.rstrip()
+            " " * GUTTER + entry.line(row).text.rstrip()
             for entry in self._entries[self._first :]
             for row in range(entry.height)
         ]
