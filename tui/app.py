@@ -36,7 +36,7 @@ class PhasescopeApp(App[None]):
 
     Args:
         session: What it shows and drives; the caller closes it.
-        start: The settings, and what the command line asks for besides.
+        start: The settings, and what the terminal is.
     """
 
     TITLE = "phasescope"

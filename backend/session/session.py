@@ -68,6 +68,7 @@ class Session:
         sampling: Sampling settings that the user chose for all chats.
         system: System prompt of new chats.
         history: Where chats are stored; None stores nothing. It is closed with the session.
+        history_problem: Why nothing is stored although it should be, in one sentence.
         recorder: Where the event stream is recorded; None records nothing.
         chat: A stored chat to go on with; None begins a new one.
 
@@ -86,6 +87,7 @@ class Session:
         sampling: SamplingChoice | None = None,
         system: str | None = None,
         history: History | None = None,
+        history_problem: str | None = None,
         recorder: Recorder | None = None,
         chat: Chat | None = None,
     ) -> None:
@@ -93,6 +95,7 @@ class Session:
         self.sampling = sampling or SamplingChoice()
         self._system = None if system is None else well_formed(system)
         self._history = history
+        self._history_problem = history_problem
         self._store = None if history is None else StoreWriter(history.path)
         self.stored = (
             StoredChats(history, self._store) if history is not None and self._store else None
@@ -161,7 +164,7 @@ class Session:
     @property
     def storage_problem(self) -> str | None:
         """Why chats or the recording are not written, in one sentence; None while all is well."""
-        problem = None if self._store is None else self._store.problem
+        problem = self._history_problem if self._store is None else self._store.problem
         return self._stream.problem if problem is None else problem
 
     @property

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import click
 
+from backend.chat.tree import Chat
 from backend.history import History, HistoryError
 from backend.local.process import LocalEngine
 from backend.paths import database_path, log_dir
 from backend.recording import Recorder, RecordingError, read_recording
 from backend.replay import ReplayEngine
 from backend.session import LAST_MODEL, Session
+from backend.settings import SamplingChoice
 from tui.cli.options import (
     F,
     FiniteRange,
@@ -23,13 +25,21 @@ from tui.cli.options import (
     window_model,
 )
 from tui.config.load import Flags, load_settings
+from tui.config.schema import Settings, names_of
 from tui.config.start import WindowStart
+from tui.text import harmless
+
+SYSTEM = "chat.system"
+
+SAMPLING = frozenset(f"sampling.{name}" for name in names_of("sampling"))
 
 
 def chat_option(command: F) -> F:
     """Add the option that names a stored chat."""
     option: Callable[[F], F] = click.option(
-        "--chat", metavar="ID", help="Go on with a stored chat; its beginning is enough."
+        "--chat",
+        metavar="ID",
+        help="Go on with a stored chat: its id, the beginning of it, or `last`.",
     )
     return option(command)
 
@@ -64,23 +74,53 @@ def replay(file: Path, speed: float) -> None:
 
 
 def open_window(given: Flags, recorder: Recorder | None = None, *, chat: str | None = None) -> None:
-    """Open the chat on the model that flags and settings name."""
-    start = WindowStart(load_settings(given), chat)
+    """Open the chat on the model that flags and settings name.
+
+    A store that cannot be used is said in the window, which then keeps nothing.
+
+    Raises:
+        click.ClickException: The chat that was asked for cannot be had.
+    """
+    start = WindowStart(load_settings(given))
     settings = start.loaded.settings
-    try:
-        history = History(database_path())
-        choice = window_model(settings.model, history.setting(LAST_MODEL))
-    except (HistoryError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+    history, problem = _open_history()
+    last_used = None if history is None else history.setting(LAST_MODEL)
     session = Session(
         lambda: LocalEngine(log_dir()),
-        choice,
+        window_model(settings.model, last_used),
         sampling=settings.sampling,
         system=settings.system_prompt,
         history=history,
+        history_problem=problem,
         recorder=recorder,
+        chat=None if chat is None else _stored_chat(history, chat, problem, given, settings),
     )
     _run(session, start)
+
+
+def _open_history() -> tuple[History | None, str | None]:
+    """The store, or why it cannot be used."""
+    try:
+        return History(database_path()), None
+    except (HistoryError, OSError) as error:
+        return None, str(error)
+
+
+def _stored_chat(
+    history: History | None, name: str, problem: str | None, given: Flags, settings: Settings
+) -> Chat:
+    """The chat to go on with, behaving as the flags say."""
+    if history is None:
+        raise click.ClickException(harmless(problem or "no chats are stored"))
+    try:
+        chat = history.load_chat(history.find_chat(name))
+    except HistoryError as error:
+        raise click.ClickException(harmless(str(error))) from error
+    flags = {id_.partition(".")[2]: flag.value for id_, flag in given.items() if id_ in SAMPLING}
+    chat.sampling = SamplingChoice(**flags).over(chat.sampling)
+    if SYSTEM in given:
+        chat.system = settings.system_prompt
+    return chat
 
 
 def _run(session: Session, start: WindowStart) -> None:

@@ -126,8 +126,7 @@ class ChatScreen(ActingScreen):
         if stored is None:
             return
         self.composer.remember_all(stored.history.recent_messages(RECALLED))
-        if self.start.chat is not None:
-            self.open_stored(self.start.chat)
+        if len(self.session.chat):
             return
         last = stored.last(besides=self.session.chat.id)
         if last is not None and last.messages and self.start.loaded.settings.chat.offer_last_chat:
