@@ -308,7 +308,7 @@ def test_the_window_needs_a_terminal(tmp_path: Path) -> None:
 def test_a_store_that_cannot_be_used_is_named(data_folder: Path) -> None:
     data_folder.mkdir()
     (data_folder / "chats.db").write_text("this is no database" * 100)
-    assert "chats.db cannot be used" in the_error(run("-m", "model.gguf"), 1)
+    assert "chats.db cannot be used" in the_error(run("--chat", "last"), 1)
 
 
 def test_a_machine_without_a_model_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
