@@ -412,12 +412,29 @@ class LogLines(Message, frozen=True):
     lines: tuple[str, ...]
 
 
+class PastTurn(msgspec.Struct, frozen=True):
+    """An earlier turn of a chat: tokens reused, prefilled and decoded.
+
+    Counts are None for a turn that failed before its prompt was planned.
+    """
+
+    turn: int
+    cache_n: int | None
+    prompt_n: int | None
+    predicted_n: int
+
+
 class ChatOpened(Message, frozen=True):
-    """The client turned to a chat: a new one, or a stored one with its messages."""
+    """The client turned to a chat: a new one, or a stored one with its messages.
+
+    Attributes:
+        past: The turns of the chat so far, on all its branches, oldest first.
+    """
 
     chat_id: str
     title: str
     messages: tuple[ChatMessage, ...]
+    past: tuple[PastTurn, ...] = ()
 
 
 class TurnRequested(Message, frozen=True):

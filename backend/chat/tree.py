@@ -183,16 +183,8 @@ class Chat:
             if message.role == "system":
                 self.system = message.content
                 continue
-            known = next(
-                (
-                    node
-                    for node in map(self.node, self._children.get(self.leaf, ()))
-                    if (node.role, node.content) == (message.role, message.content)
-                ),
-                None,
-            )
             self.put(
-                known
+                self._version_like(message)
                 or Node(
                     id=uuid4().hex,
                     parent=self.leaf,
@@ -202,6 +194,20 @@ class Chat:
                     lead=message.lead,
                 )
             )
+
+    def _version_like(self, message: ChatMessage) -> Node | None:
+        """What follows the last message and says the same; of several the one that was in use."""
+        in_use = self._last_used.get(self.leaf)
+        alike = [
+            node
+            for node in map(self.node, self._children.get(self.leaf, ()))
+            if (node.role, node.content) == (message.role, message.content)
+        ]
+        return max(
+            alike,
+            key=lambda node: (node.message == message, node.id == in_use),
+            default=None,
+        )
 
     # ------------------------------------------------------------------------- branches
 

@@ -21,6 +21,7 @@ from backend.protocol import (
     LoadFailed,
     LoadProgress,
     ModelRead,
+    PastTurn,
     PrefillProgress,
     PromptCounted,
     PromptReady,
@@ -43,18 +44,6 @@ ROLLING_NS = 2 * NS_PER_S
 
 BARS_KEPT = 200
 """Earlier turns that a dashboard can look back on."""
-
-
-class TurnBar(msgspec.Struct, frozen=True):
-    """An earlier turn in one bar: tokens reused, prefilled and decoded.
-
-    Counts are None for a turn that failed before its prompt was planned.
-    """
-
-    turn: int
-    cache_n: int | None
-    prompt_n: int | None
-    predicted_n: int
 
 
 class ChatTotals(msgspec.Struct, frozen=True):
@@ -119,7 +108,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     saved_ms: float | None = None
     session_prompt_per_second: float | None = None
     totals: ChatTotals = ChatTotals()
-    bars: tuple[TurnBar, ...] = ()
+    bars: tuple[PastTurn, ...] = ()
     window: WindowSample | None = None
     draft: PromptCounted | None = None
 
@@ -149,7 +138,7 @@ class LiveFigures:
         self._window: WindowSample | None = None
         self._turn_window: WindowSample | None = None
         self._kv: KvState | None = None
-        self._bars: deque[TurnBar] = deque(maxlen=BARS_KEPT)
+        self._bars: deque[PastTurn] = deque(maxlen=BARS_KEPT)
         self._totals = ChatTotals()
         self._previous: Timings | None = None
         self._prefill_rates: deque[float] = deque(maxlen=BARS_KEPT)
@@ -169,6 +158,11 @@ class LiveFigures:
     def ready(self) -> EngineReady | None:
         """The engine that is loaded; None while none is."""
         return self._ready
+
+    @property
+    def chat_id(self) -> str | None:
+        """The chat that is open; None before one was."""
+        return self._chat_id
 
     @property
     def header(self) -> ModelHeader | None:
@@ -201,7 +195,7 @@ class LiveFigures:
             case WindowSample():
                 self._turn_window = event
             case ChatOpened():
-                self._open_chat(event.chat_id)
+                self._open_chat(event)
             case _:
                 self._apply_engine(event)
         return None
@@ -243,17 +237,26 @@ class LiveFigures:
             case _:
                 pass
 
-    def _open_chat(self, chat_id: str) -> None:
-        if chat_id == self._chat_id:
+    def _open_chat(self, event: ChatOpened) -> None:
+        if event.chat_id == self._chat_id:
             return
-        self._chat_id = chat_id
+        self._chat_id = event.chat_id
         self._trace = None
         self._final = None
         self._previous = None
         self._totals = ChatTotals()
         self._bars.clear()
+        for past in event.past:
+            self._add_past(past)
         self._gaps.clear()
         self._recent.clear()
+
+    def _add_past(self, past: PastTurn) -> None:
+        self._bars.append(past)
+        if past.cache_n is not None and past.prompt_n is not None:
+            self._totals = ChatTotals(
+                self._totals.cache_n + past.cache_n, self._totals.prompt_n + past.prompt_n
+            )
 
     def _begin(self, event: TurnRequested) -> None:
         if self._trace is not None and self._trace.ended is not None:
@@ -295,18 +298,7 @@ class LiveFigures:
         self._final = figures
         # Of a prefill that was stopped only what was computed counts.
         computed = record.prompt_n if event.prompt_done is None else event.prompt_done
-        self._bars.append(
-            TurnBar(
-                turn=record.turn,
-                cache_n=record.cache_n,
-                prompt_n=computed,
-                predicted_n=record.predicted_n,
-            )
-        )
-        if record.cache_n is not None and computed is not None:
-            self._totals = ChatTotals(
-                self._totals.cache_n + record.cache_n, self._totals.prompt_n + computed
-            )
+        self._add_past(PastTurn(record.turn, record.cache_n, computed, record.predicted_n))
         rate = figures.prompt_per_second
         if rate is not None and (record.prompt_n or 0) >= SHORT_PREFILL:
             if record.first_after_load:

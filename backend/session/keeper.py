@@ -9,7 +9,7 @@ from backend.chat.tree import Chat, Node, NodeState
 from backend.history import ChatHead
 from backend.metrics.record import TurnRecord
 from backend.metrics.trace import TurnTrace
-from backend.protocol import ChatMessage, TurnEnded
+from backend.protocol import ChatMessage, PastTurn, TurnEnded
 from backend.store import StoreWriter
 
 SAVE_EVERY_S = 1.0
@@ -75,6 +75,15 @@ class ChatKeeper:
             said.append(Said(node, place, len(versions), tuple(records)))
         return said
 
+    def past(self) -> tuple[PastTurn, ...]:
+        """The turns of the chat, on all its branches, oldest first."""
+        return tuple(_past(record) for record in self._records.values())
+
+    @property
+    def last_turn(self) -> int:
+        """The highest number of a turn of the chat; 0 before the first."""
+        return max((record.turn for record in self._records.values()), default=0)
+
     # ------------------------------------------------------------------------ a turn begins
 
     def ask(self, text: str) -> Node:
@@ -126,17 +135,23 @@ class ChatKeeper:
         self._under_way = True
         self._saved_s = 0.0
 
-    def follow(self, messages: Sequence[ChatMessage], *, asks: bool) -> None:
+    def follow(
+        self, messages: Sequence[ChatMessage], *, asks: bool = False, resumes: bool = False
+    ) -> None:
         """Bring the chat to a conversation that was recorded.
 
         Args:
             messages: The conversation.
             asks: Its last message is a new one of the user.
+            resumes: Its last message is an answer that is gone on with.
         """
         before = self.chat.leaf
         self.chat.follow(messages)
         self._begin(before)
-        self.question = self.chat.leaf if asks else None
+        leaf = self.chat.leaf
+        self.question = leaf if asks else None
+        if resumes and leaf is not None:
+            self.resumed = self._answer = self.chat.node(leaf)
 
     # -------------------------------------------------------------------------- a turn goes on
 
@@ -217,3 +232,9 @@ class ChatKeeper:
         if self._store is not None:
             self._store.save_chat(ChatHead.of(self.chat))
             self._store.save_message(self.chat.id, node)
+
+
+def _past(record: TurnRecord) -> PastTurn:
+    """A turn in brief; how far a prefill came that did not end is not on record."""
+    prompt_n = record.prompt_n if record.timings.ttft_ms is not None else None
+    return PastTurn(record.turn, record.cache_n, prompt_n, record.predicted_n)

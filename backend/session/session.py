@@ -6,7 +6,7 @@ import msgspec
 
 from backend.chat.tree import Chat, ChatError, Node, well_formed
 from backend.engine import Engine, EngineError
-from backend.history import History
+from backend.history import History, HistoryError
 from backend.metrics.live import Snapshot
 from backend.metrics.record import TurnRecord
 from backend.protocol import (
@@ -21,6 +21,7 @@ from backend.protocol import (
     Event,
     LoadCause,
     LoadFailed,
+    PastTurn,
     PromptReady,
     TokenBatch,
     TurnEnded,
@@ -35,9 +36,6 @@ from backend.session.stored import StoredChats
 from backend.session.stream import EventStream, Update
 from backend.settings import SamplingChoice, SamplingSettings
 from backend.store import StoreWriter
-
-SAMPLE_EVERY_S = 1.0
-"""How often the machine and the window are sampled, also between turns."""
 
 FLUSH_S = 3.0
 """How long closing waits until all is stored."""
@@ -244,7 +242,11 @@ class Session:
         """The template that was chosen for a model in an earlier run."""
         if self._history is None:
             return None
-        name = self._history.setting(f"{TEMPLATE_OF}{path}")
+        try:
+            name = self._history.setting(f"{TEMPLATE_OF}{path}")
+        except HistoryError:
+            # Writing to it fails too, which is said; the model loads all the same.
+            return None
         return None if name is None else TEMPLATES.get(name)
 
     def _load(self, cause: LoadCause) -> None:
@@ -382,8 +384,11 @@ class Session:
             return None
         messages = self.chat.messages()
         if edits is not None:
+            try:
+                before = self.chat.path_to(self.chat.node(edits).parent)
+            except ChatError:
+                return None
             system = messages[:1] if self.chat.system is not None else ()
-            before = self.chat.path_to(self.chat.node(edits).parent)
             messages = (*system, *(node.message for node in before))
         self._counted += 1
         self._flow.send(
@@ -467,9 +472,10 @@ class Session:
         title = " ".join(well_formed(title).split())
         if not title:
             raise SessionError("a title needs a word")
+        stored = self._stored_chats()
         if chat_id == self.chat.id:
             self.chat.title = title
-        self._stored_chats().rename(chat_id, title)
+        stored.rename(chat_id, title)
 
     def delete_chat(self, chat_id: str) -> None:
         """Delete a stored chat; if it is open, a new one is begun.
@@ -562,17 +568,22 @@ class Session:
                     self._keeper.open(Chat(event.chat_id))
                 self.chat.follow(event.messages)
             case TurnRequested():
+                request = event.request
                 asks = event.user_text is not None
-                self._keeper.follow(event.request.messages, asks=asks)
+                self._keeper.follow(request.messages, asks=asks, resumes=request.resume)
             case _:
                 pass
 
     def _announce_chat(self, *, without_last: bool = False) -> None:
         """Tell the stream which chat is open, and on which branch."""
         messages = self.chat.messages()
-        self._stream.take(
-            ChatOpened(self.chat.id, self.chat.title, messages[:-1] if without_last else messages)
-        )
+        past: tuple[PastTurn, ...] = ()
+        if self.chat.id != self.live.chat_id:
+            past = self._keeper.past()
+            # Turns of one chat have different numbers, also those of an earlier session.
+            self._flow.number = max(self._flow.number, self._keeper.last_turn)
+        said = messages[:-1] if without_last else messages
+        self._stream.take(ChatOpened(self.chat.id, self.chat.title, said, past))
 
     # ---------------------------------------------------------------------------- the turn
 

@@ -19,6 +19,8 @@ class StoredChats:
     def __init__(self, history: History, store: StoreWriter) -> None:
         self._history = history
         self._store = store
+        self._drafts: dict[str, str] = {}
+        """What was saved here; it may still wait to be written."""
 
     @property
     def history(self) -> History:
@@ -63,7 +65,8 @@ class StoredChats:
 
     def save_draft(self, chat_id: str, draft: str) -> None:
         """Keep what is being written in a chat; '' forgets it."""
-        self._store.save_draft(chat_id, well_formed(draft))
+        self._drafts[chat_id] = well_formed(draft)
+        self._store.save_draft(chat_id, self._drafts[chat_id])
 
     def draft(self, chat_id: str, *, new: bool) -> str | None:
         """What was being written in a chat when it was left.
@@ -76,13 +79,14 @@ class StoredChats:
         Raises:
             HistoryError: The store cannot be read.
         """
-        own = self._history.draft(chat_id)
-        if own is not None or not new:
-            return own
+        own = self._drafts.get(chat_id, self._history.draft(chat_id))
+        if own or not new:
+            return own or None
         orphan = self._history.orphan_draft()
-        if orphan is None:
+        text = None if orphan is None else self._drafts.get(orphan.chat_id, orphan.text)
+        if orphan is None or not text:
             return None
         # In this order: a program that dies in between leaves it twice, not never.
-        self.save_draft(chat_id, orphan.text)
+        self.save_draft(chat_id, text)
         self.save_draft(orphan.chat_id, "")
-        return orphan.text
+        return text

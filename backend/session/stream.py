@@ -56,7 +56,7 @@ class EventStream:
         self.log = EngineLog()
         self.problem: str | None = None
         self._arrived: deque[Event] = deque()
-        self._updates: list[Update] = []
+        self._updates: deque[Update] = deque()
         self._sampled_s = 0.0
         self._sampler = WindowSampler()
         self._turn_sampler = WindowSampler()
@@ -104,11 +104,16 @@ class EventStream:
 
     def news(self) -> Iterator[Update]:
         """What has come, each while the session is as that event left it."""
-        yield from self.updates()
+        yield from self._taken_in()
         for _ in self._one_by_one():
-            yield from self.updates()
+            yield from self._taken_in()
         self.sample()
-        yield from self.updates()
+        yield from self._taken_in()
+
+    def _taken_in(self) -> Iterator[Update]:
+        """What was taken in; what a reader does not ask for waits for the next one."""
+        while self._updates:
+            yield self._updates.popleft()
 
     def wait(self, timeout: float | None) -> None:
         """Take in what has come; if nothing has, wait for up to `timeout` seconds."""
@@ -127,13 +132,13 @@ class EventStream:
 
     def updates(self) -> list[Update]:
         """What was taken in since the last call."""
-        updates, self._updates = self._updates, []
-        return updates
+        return list(self._taken_in())
 
     def close(self) -> None:
         """Close the recording."""
         if self._recorder is not None:
             self._recorder.close()
+            self._recorder = None
 
     def _record(self, event: Event) -> None:
         if self._recorder is None:

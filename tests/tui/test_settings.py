@@ -362,8 +362,9 @@ async def test_problems_stand_at_the_top_with_file_and_line(path: Path) -> None:
         await opened(pilot, window)
         lines = screen_text(pilot).split("\n")
         at = next(at for at, line in enumerate(lines) if line.strip() == "Problems")
-        shown = "".join(line.strip(" !") for line in lines[at + 1 : at + 4])
-        assert f"{path.name}:3: there is no setting 'themes'" in shown
+        # A long path breaks the line anywhere.
+        shown = "".join(lines[at + 1 : at + 5]).replace(" ", "")
+        assert f"{path.name}:3: there is no setting 'themes'".replace(" ", "") in shown
 
 
 async def test_a_broken_file_is_left_alone(path: Path) -> None:

@@ -1,4 +1,5 @@
 import gzip
+import itertools
 import json
 import os
 import pickle
@@ -156,6 +157,7 @@ LFS = (
         (b"GGUF", "is cut short: 4 bytes are less than a GGUF header"),
         (gguf(size=24)[:23], "is cut short: 23 bytes are less than a GGUF header"),
     ],
+    ids=itertools.count(),
 )
 def test_other_files_are_named_for_what_they_are(
     tmp_path: Path, content: bytes, cause: str

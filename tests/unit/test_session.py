@@ -966,3 +966,21 @@ def test_a_replay_refuses_to_send() -> None:
     with pytest.raises(SessionError, match="played back"):
         _ = session.chosen_model
     session.close()
+
+
+def test_a_chat_that_is_opened_again_brings_its_turns_along(history: History) -> None:
+    engines = Engines()
+    first = begun(engines, history)
+    ask(first, "one")
+    ask(first, "two")
+    known = first.snapshot()
+    chat_id = first.chat.id
+    first.close()
+    store = History(history.path)
+    session = begun(Engines(), store)
+    assert session.snapshot().bars == ()
+    session.open_chat(store.load_chat(chat_id))
+    assert session.snapshot().bars == known.bars
+    assert session.snapshot().totals == known.totals
+    assert ask(session, "three").turn == 3
+    session.close()
