@@ -14,6 +14,11 @@ SETTINGS_VARIABLE = "PHASESCOPE_SETTINGS"
 """Environment variable that names another settings file."""
 
 
+def at_home(typed: str) -> Path:
+    """A path with the home folder for `~`; as it is where there is no such user."""
+    return Path(os.path.expanduser(typed))  # noqa: PTH111 (Path's own raises)
+
+
 def data_dir() -> Path:
     """Folder of the chats; made if it is not there."""
     moved = os.environ.get(DATA_VARIABLE)
@@ -37,7 +42,7 @@ def settings_path() -> Path:
     """The settings file, which need not be there."""
     named = os.environ.get(SETTINGS_VARIABLE)
     if named:
-        return Path(named).expanduser()
+        return at_home(named)
     moved = os.environ.get(DATA_VARIABLE)
     folder = Path(moved) if moved else platformdirs.user_config_path(APP, appauthor=False)
     return folder / "settings.toml"

@@ -1,5 +1,6 @@
 """Writes to the store, beside the client's loop, and repeated until they succeed."""
 
+import struct
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -22,7 +23,8 @@ class StoreWriter:
     Writes are done in the order in which they came. One that fails is tried again, and those
     behind it wait: a message is never stored without the one it follows. A newer version of what
     still waits replaces it: of a message or a chat in its place, of anything else at the end, so
-    that a draft is not forgotten before the message that it became is stored.
+    that a draft is not forgotten before the message that it became is stored. What can never be
+    stored, because of what it holds, is left out and named.
 
     Args:
         path: The database file; it is opened with the first write.
@@ -33,14 +35,15 @@ class StoreWriter:
         self._changed = threading.Condition()
         self._waiting: dict[tuple[str, str], Write] = {}
         self._problem: str | None = None
+        self._lost: str | None = None
         self._closed = False
         self._thread: threading.Thread | None = None
 
     @property
     def problem(self) -> str | None:
-        """Why nothing can be written now, in one sentence; None while all is well."""
+        """What is not written and why, in one sentence; None while all is well."""
         with self._changed:
-            return self._problem
+            return self._problem or self._lost
 
     @property
     def busy(self) -> bool:
@@ -50,10 +53,7 @@ class StoreWriter:
 
     def save_chat(self, chat: ChatHead) -> None:
         """Store a chat's title, system prompt, sampling settings and place."""
-        with self._changed:
-            # The title that the chat has now is newer than one that still waits.
-            self._waiting.pop(("title", chat.id), None)
-            self._put(("chat", chat.id), lambda history: history.save_chat(chat))
+        self._put(("chat", chat.id), lambda history: history.save_chat(chat))
 
     def save_message(self, chat_id: str, node: Node) -> None:
         """Store a message, or its newer version."""
@@ -69,7 +69,7 @@ class StoreWriter:
         self._put(("record", record.id), lambda history: history.save_record(chat_id, record, ids))
 
     def rename(self, chat_id: str, title: str) -> None:
-        """Give a chat another title; a later `save_chat` has to bring the same."""
+        """Give a chat another title; it stays whatever `save_chat` brings."""
         self._put_last(("title", chat_id), lambda history: history.rename(chat_id, title))
 
     def delete(self, chat_id: str) -> None:
@@ -124,6 +124,10 @@ class StoreWriter:
                 write(history)
             except HistoryError as error:
                 self._failed(str(error))
+            except (TypeError, ValueError, OverflowError, struct.error) as error:
+                # No repetition would help, and what waits behind it must not be lost too.
+                self._lost = f"a part of the {key[0]} cannot be stored: {error}"
+                self._written(key, write)
             else:
                 self._written(key, write)
         if history is not None:

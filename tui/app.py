@@ -11,6 +11,7 @@ from typing import ClassVar
 from textual.actions import parse
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
+from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import Screen
 
@@ -22,13 +23,14 @@ from tui.config.load import Loaded
 from tui.config.schema import Glyphs
 from tui.config.start import WindowStart
 from tui.glyphs import plain_glyphs
+from tui.graphemes import steady_driver
 from tui.keys import let_alt_digits_through
 from tui.saving import remember_theme
 from tui.screens.chat import ChatScreen
 from tui.screens.help import HELP_KEY, help_of
 from tui.terminal_bytes import let_any_bytes_through
 from tui.text import harmless
-from tui.themes import THEMES, phase_colours
+from tui.themes import THEMES, phase_colours, selection_colours
 
 
 class PhasescopeApp(App[None]):
@@ -91,14 +93,19 @@ class PhasescopeApp(App[None]):
         self._plain = plain_glyphs(setting, self.start.term, self.start.encoding)
         self.refresh_css(animate=False)
 
+    def get_driver_class(self) -> type[Driver]:
+        """What writes to the terminal: nothing is moved by what stands left of it."""
+        return steady_driver(super().get_driver_class())
+
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What a line passes before it reaches the terminal: at last it is spelled plainly."""
         filters = super().get_line_filters()
         return filters if self._plain is None else [*filters, self._plain]
 
     def get_css_variables(self) -> dict[str, str]:
-        """The theme's variables and the colours of the phases."""
-        return {**super().get_css_variables(), **phase_colours(self.current_theme)}
+        """The theme's variables, the colours of the phases and of what is selected."""
+        theme = self.current_theme
+        return {**super().get_css_variables(), **phase_colours(theme), **selection_colours(theme)}
 
     def get_default_screen(self) -> Screen[None]:
         """The chat."""

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 
 from textual.app import App
 
@@ -10,6 +11,9 @@ from tui.text import without_controls
 
 PASTE_BOARD = "pbcopy"
 """macOS's own command: its Terminal does not know OSC 52."""
+
+PASTE_BOARD_S = 1.0
+"""How long it may take."""
 
 
 def copy(app: App[object], text: str) -> None:
@@ -22,4 +26,6 @@ def copy(app: App[object], text: str) -> None:
     app.copy_to_clipboard(clean)
     command = shutil.which(PASTE_BOARD) if sys.platform == "darwin" else None
     if command is not None:
-        subprocess.run([command], input=clean.encode(), check=False)
+        # The terminal may have taken it all the same.
+        with suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run([command], input=clean.encode(), check=False, timeout=PASTE_BOARD_S)

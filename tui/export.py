@@ -242,14 +242,9 @@ def write_file(path: Path, text: str, *, force: bool = False) -> None:
     Raises:
         ExportError: It is there already, or cannot be written.
     """
-    if path.is_dir():
-        raise ExportError(f"{path} is a folder: name a file in it")
-    if path.exists() and not path.is_file():
-        raise ExportError(f"{path} is no file that can be replaced")
-    if not force and os.path.lexists(path):
-        raise ExportError(f"{path} is there already")
     made = path.parent / f".phasescope-{uuid4().hex}.part"
     try:
+        _check(path, force=force)
         with made.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)
             file.flush()
@@ -259,9 +254,27 @@ def write_file(path: Path, text: str, *, force: bool = False) -> None:
         raise ExportError(f"{path} is there already") from error
     except OSError as error:
         raise ExportError(f"{path} cannot be written: {error.strerror or error}") from error
+    except ValueError as error:
+        # A NUL, or what no encoding has.
+        raise ExportError(f"{path} cannot be written: no file has such a name") from error
     finally:
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             made.unlink(missing_ok=True)
+
+
+def _check(path: Path, *, force: bool) -> None:
+    """Refuse a place where no file can be put.
+
+    Raises:
+        ExportError: Something is there already.
+        OSError: The system does not tell.
+    """
+    if path.is_dir():
+        raise ExportError(f"{path} is a folder: name a file in it")
+    if path.exists() and not path.is_file():
+        raise ExportError(f"{path} is no file that can be replaced")
+    if not force and os.path.lexists(path):
+        raise ExportError(f"{path} is there already")
 
 
 def _put_in_place(made: Path, path: Path, *, force: bool) -> None:

@@ -135,10 +135,17 @@ def ago(moment: str, now: datetime | None = None) -> str:
     """How long ago a moment was: `just now`, `5 minutes ago`, `yesterday`, `on 3 May 2026`.
 
     Args:
-        moment: ISO 8601 with an offset.
+        moment: ISO 8601 with an offset; of anything else a dash is told.
         now: The present; None: now.
     """
-    then = datetime.fromisoformat(moment).astimezone()
+    try:
+        then = datetime.fromisoformat(moment).astimezone()
+    except (ValueError, OverflowError):
+        return DASH
+    return _since(then, now)
+
+
+def _since(then: datetime, now: datetime | None) -> str:
     present = (now or datetime.now().astimezone()).astimezone()
     seconds = (present - then).total_seconds()
     days = (present.date() - then.date()).days

@@ -2,6 +2,8 @@
 
 import re
 
+from tui.graphemes import without_stray_joiners
+
 _NOT_SHOWN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -16,9 +18,10 @@ def harmless(text: str) -> str:
     """The text with every control character replaced by a picture of it.
 
     Tab and newline stay. A C0 control becomes its control picture (ESC is `␛`), DEL `␡`,
-    everything else `�`, so that no terminal sequence can come out of it.
+    everything else `�`, so that no terminal sequence can come out of it. A joiner that joins no
+    emoji becomes a non-joiner.
     """
-    return _NOT_SHOWN.sub(_picture, text)
+    return without_stray_joiners(_NOT_SHOWN.sub(_picture, text))
 
 
 def one_line(text: str) -> str:

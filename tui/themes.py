@@ -21,8 +21,11 @@ LIGHT_ANSI_PHASES = {
 }
 """Of the 16 colours, those that can be read on such a ground on the Linux console and in xterm."""
 
-LEAST_CONTRAST = 3.0
-"""What WCAG 2 asks of graphics (1.4.11)."""
+LEAST_CONTRAST = 4.5
+"""What WCAG 2 asks of text (1.4.3): figures have these colours too."""
+
+SELECTION_PERCENT = 25
+"""Of the primary colour in the ground of selected text."""
 
 GROUNDS = ("background", "surface", "panel")
 
@@ -96,7 +99,7 @@ def phase_colours(theme: Theme) -> dict[str, str]:
     """The colour of each phase in a theme, as CSS variables.
 
     A theme's own variables come first. Otherwise they are those of dark or light themes, moved
-    towards white or black until their contrast to each of the theme's grounds is 3 or more;
+    towards white or black until their contrast to each of the theme's grounds is 4.5 or more;
     themes of the terminal's 16 colours get some of these.
     """
     if theme.ansi:
@@ -112,6 +115,17 @@ def phase_colours(theme: Theme) -> dict[str, str]:
         name: theme.variables.get(name) or _fitted(Color.parse(colour), far, grounds)
         for name, colour in usual.items()
     }
+
+
+def selection_colours(theme: Theme) -> dict[str, str]:
+    """The ground of selected text, as CSS variables: text on it can be read as before.
+
+    Themes of the terminal's 16 colours keep Textual's.
+    """
+    if theme.ansi:
+        return {}
+    ground = f"{theme.primary} {SELECTION_PERCENT}%"
+    return {"screen-selection-background": ground, "input-selection-background": ground}
 
 
 def contrast(one: Color, other: Color) -> float:

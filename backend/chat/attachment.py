@@ -7,6 +7,8 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
+from backend.paths import at_home
+
 MAX_BYTES = 8 * 1024 * 1024
 """The largest file that is taken."""
 
@@ -69,9 +71,7 @@ class Attachment(NamedTuple):
     @property
     def markdown(self) -> str:
         """The file as it stands in a message: its name and its text in a fence."""
-        fence = "```"
-        while fence in self.text:
-            fence += "`"
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", self.text)), default=0))
         suffix = Path(self.name).suffix[1:].lower()
         language = suffix if re.fullmatch("[a-z0-9]+", suffix) else ""
         end = "" if self.text.endswith("\n") else "\n"
@@ -92,10 +92,10 @@ def path_of(typed: str) -> Path:
     A path that exists just as it is typed is always meant so.
     """
     typed = typed.strip()
-    literal = _at_home(typed)
+    literal = at_home(typed)
     if os.path.lexists(os.fspath(literal)):
         return literal
-    return _at_home(unquoted(typed))
+    return at_home(unquoted(typed))
 
 
 def unquoted(typed: str) -> str:
@@ -103,13 +103,6 @@ def unquoted(typed: str) -> str:
     if len(typed) >= 2 and typed[0] == typed[-1] and typed[0] in "'\"":
         return typed[1:-1]
     return typed if os.name == "nt" else re.sub(r"\\(.)", r"\1", typed)
-
-
-def _at_home(typed: str) -> Path:
-    try:
-        return Path(typed).expanduser()
-    except RuntimeError:
-        return Path(typed)
 
 
 def read_attachment(typed: str) -> Attachment:
@@ -197,7 +190,8 @@ def _decoded(data: bytes, name: str) -> str:
     except UnicodeDecodeError as error:
         position = error.start + len(mark)
         raise AttachmentError(
-            _no_text(data, name) or f"{name} is not text: no {encoding} at byte {position:,}."
+            _no_text(data, name)
+            or f"{name} is not {encoding} text at byte {position:,}; save it as UTF-8."
         ) from None
     if "\x00" in text:
         raise AttachmentError(_no_text(data, name) or f"{name} is not text: it contains NUL bytes.")

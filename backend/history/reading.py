@@ -17,6 +17,9 @@ from backend.settings import SamplingChoice
 LEAST_ID_LENGTH = 4
 """Characters that a beginning of a chat's id has at least."""
 
+LONGEST_RECALLED = 100_000
+"""Characters of a message that can still be called back in another chat."""
+
 LAST = "last"
 """Stands for the id of the chat that was used last."""
 
@@ -75,7 +78,7 @@ class Draft(NamedTuple):
 
 
 class HistoryReader(Database):
-    """Reads the store.
+    """Reads the store; each of its methods raises `HistoryError` where that cannot be read.
 
     Attributes:
         problems: What could not be read and was left out, one sentence each.
@@ -91,15 +94,18 @@ class HistoryReader(Database):
 
     # ---------------------------------------------------------------------------- the list
 
-    def chats(self, *, deleted: bool = False) -> list[ChatRow]:
+    def chats(self, *, deleted: bool = False, limit: int | None = None) -> list[ChatRow]:
         """All chats that have a message, the one used last first.
 
         Args:
             deleted: Those that were deleted instead, the one deleted last first.
+            limit: So many at most; None: all.
         """
         which = "deleted_at IS NOT NULL" if deleted else "deleted_at IS NULL"
         rows = self._rows(
-            f"{_ROWS} AND {which} ORDER BY coalesce(deleted_at, updated_at) DESC, rowid DESC"
+            f"{_ROWS} AND {which} ORDER BY coalesce(deleted_at, updated_at) DESC, rowid DESC "
+            "LIMIT ?",
+            (-1 if limit is None else limit,),
         )
         return [ChatRow(*row) for row in rows]
 
@@ -188,12 +194,16 @@ class HistoryReader(Database):
                     yield SearchHit(row, node_id, role, query.excerpt(content))
 
     def recent_messages(self, limit: int) -> list[str]:
-        """What the user wrote last in all chats, oldest first, nothing twice."""
+        """What the user wrote last in all chats, oldest first, nothing twice.
+
+        Messages with a large file in them are left out: all of these are kept in memory.
+        """
         found: dict[str, None] = {}
         try:
             rows = self._db.execute(
-                "SELECT content FROM messages WHERE role = 'user' AND chat_id IN "
-                "(SELECT id FROM chats WHERE deleted_at IS NULL) ORDER BY rowid DESC"
+                "SELECT content FROM messages WHERE role = 'user' AND length(content) <= ? AND "
+                "chat_id IN (SELECT id FROM chats WHERE deleted_at IS NULL) ORDER BY rowid DESC",
+                (LONGEST_RECALLED,),
             )
             for (content,) in rows:
                 if len(found) >= limit:

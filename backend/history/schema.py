@@ -15,7 +15,8 @@ CREATE TABLE chats (
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL,
     sampling TEXT NOT NULL DEFAULT '{}',
-    deleted_at TEXT
+    deleted_at TEXT,
+    named INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE TABLE messages (
     id TEXT PRIMARY KEY,
@@ -51,6 +52,7 @@ CREATE TABLE drafts (
 TO_VERSION_2 = """
 ALTER TABLE chats ADD COLUMN sampling TEXT NOT NULL DEFAULT '{}';
 ALTER TABLE chats ADD COLUMN deleted_at TEXT;
+ALTER TABLE chats ADD COLUMN named INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE messages ADD COLUMN turn_ids TEXT NOT NULL DEFAULT '';
 ALTER TABLE messages ADD COLUMN model TEXT NOT NULL DEFAULT '';
 UPDATE messages SET turn_ids = turn_id WHERE turn_id IS NOT NULL;

@@ -37,6 +37,8 @@ class History(HistoryReader):
     def save_chat(self, chat: Chat | ChatHead) -> None:
         """Store a chat's title, system prompt, sampling settings and place (not its messages).
 
+        A title that a user gave with `rename` stays, also one that was given in another window.
+
         What makes a chat one that was used now is another system prompt or setting, or a
         message: neither another title nor another place.
         """
@@ -44,7 +46,8 @@ class History(HistoryReader):
         self._write(
             "INSERT INTO chats (id, title, system, leaf, sampling, created_at, updated_at) "
             "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
-            "title = excluded.title, system = excluded.system, leaf = excluded.leaf, "
+            "title = CASE WHEN named THEN title ELSE excluded.title END, "
+            "system = excluded.system, leaf = excluded.leaf, "
             "sampling = excluded.sampling, updated_at = CASE "
             "WHEN system IS NOT excluded.system OR sampling IS NOT excluded.sampling "
             "THEN excluded.updated_at ELSE updated_at END",
@@ -60,7 +63,10 @@ class History(HistoryReader):
         )
 
     def save_message(self, chat_id: str, node: Node) -> None:
-        """Store a message, or its newer version."""
+        """Store a message, or its newer version.
+
+        A message of the user brings a chat back that was deleted meanwhile, in another window.
+        """
         moment = now()
         with self._together():
             written = self._write(
@@ -88,6 +94,8 @@ class History(HistoryReader):
             )
             if written:
                 self._write("UPDATE chats SET updated_at = ? WHERE id = ?", (moment, chat_id))
+                if node.role == "user":
+                    self.restore(chat_id)
 
     def remove_message(self, node_id: str) -> None:
         """Forget a message that was taken back."""
@@ -108,7 +116,7 @@ class History(HistoryReader):
         """Give a chat another title, in one line; a blank one changes nothing."""
         line = " ".join(title.split())
         if line:
-            self._write("UPDATE chats SET title = ? WHERE id = ?", (line, chat_id))
+            self._write("UPDATE chats SET title = ?, named = 1 WHERE id = ?", (line, chat_id))
 
     def delete(self, chat_id: str) -> None:
         """Take a chat out of the list. It is kept for a while and can be restored."""

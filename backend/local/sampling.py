@@ -7,12 +7,9 @@ from math import isfinite
 from llama_cpp import llama_cpp as lib
 
 from backend.local.llama import Context
-from backend.settings import SamplingSettings
+from backend.settings import LARGEST, SamplingSettings
 
 MIN_KEEP = 1
-
-LARGEST = (1 << 31) - 1
-"""What llama.cpp's counts can hold."""
 
 NUMBERS = (
     "temp",

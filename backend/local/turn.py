@@ -152,7 +152,8 @@ class Turn:
             raise TurnError(
                 "prompt_too_long",
                 f"the prompt has {total:,} tokens and the context holds {n_ctx:,}; shorten the "
-                "message, start a new chat, or load with a larger context (-c)",
+                "message, start a new chat, or load with a larger context (-c; in the window F7, "
+                "n_ctx)",
             )
         outcome = loaded.cache.plan(
             Conversation(

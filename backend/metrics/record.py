@@ -76,7 +76,10 @@ class CacheRecord(msgspec.Struct, frozen=True):
 
 
 class MachineRecord(msgspec.Struct, frozen=True):
-    """What the machine did during the turn; None where it does not tell."""
+    """What the machine did during the turn; None where it does not tell.
+
+    `cpu_percent` is the load of all cores, 0 to 100; the others are shares of one core.
+    """
 
     devices: tuple[str, ...] = ()
     power: Literal["battery", "mains"] | None = None
@@ -84,6 +87,8 @@ class MachineRecord(msgspec.Struct, frozen=True):
     engine_rss_bytes: int | None = None
     ui_cpu_percent: float | None = None
     major_faults: int | None = None
+    engine_cpu_percent: float | None = None
+    others_cpu_percent: float | None = None
 
 
 class StopRecord(msgspec.Struct, frozen=True):

@@ -258,6 +258,8 @@ def turn_record(
             engine_rss_bytes=ended.engine_rss_bytes,
             ui_cpu_percent=window.ui_cpu_percent if window else None,
             major_faults=ended.major_faults,
+            engine_cpu_percent=window.engine_cpu_percent if window else None,
+            others_cpu_percent=window.others_cpu_percent if window else None,
         ),
         stop=StopRecord(ended.reason, ended.detail),
         text="".join(trace.answer),

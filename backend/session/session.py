@@ -106,6 +106,8 @@ class Session:
         if chat is not None and history is not None:
             self._keeper.open(chat, history.records(chat.id))
         self._counted = 0
+        self._played: dict[str, tuple[Chat, tuple[TurnRecord, ...]]] = {}
+        """The chats of a recording that were left."""
 
     # ------------------------------------------------------------------- what readers ask
 
@@ -565,7 +567,9 @@ class Session:
         match event:
             case ChatOpened():
                 if event.chat_id != self.chat.id:
-                    self._keeper.open(Chat(event.chat_id))
+                    self._played[self.chat.id] = self.chat, self._keeper.records
+                    fresh = Chat(event.chat_id), ()
+                    self._keeper.open(*self._played.get(event.chat_id, fresh))
                 self.chat.follow(event.messages)
             case TurnRequested():
                 request = event.request

@@ -33,7 +33,7 @@ class StoredChats:
         Raises:
             HistoryError: The store cannot be read.
         """
-        return next((row for row in self._history.chats() if row.id != besides), None)
+        return next((row for row in self._history.chats(limit=2) if row.id != besides), None)
 
     def first_time(self, name: str) -> bool:
         """Whether something was never said to the user; from now on it was.

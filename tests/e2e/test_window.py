@@ -148,3 +148,26 @@ def test_a_recorded_session_is_played_back_without_the_model(tmp_path: Path) -> 
         assert ttft[0] in played
         terminal.type("\x11")
         assert terminal.ended() == 0
+
+
+def test_a_store_that_is_no_database_is_said_and_the_chat_works(tmp_path: Path) -> None:
+    store = tmp_path / "chats.db"
+    store.write_bytes(b"these are no chats\n" * 300)
+    with Terminal(COMMAND, tmp_path) as terminal:
+        terminal.until(lambda text: "chats.db" in text and "not a database" in flat(text))
+        terminal.until_text("loaded in")
+        assert "not stored" in terminal.text.split("\n")[0]
+        terminal.type("Why is the sky blue?\r")
+        screen = terminal.until(lambda text: "ttft" in text and "reused 0/" in text)
+        assert "not stored" in screen.split("\n")[0]
+        terminal.type("And the sea?\r")
+        terminal.until_text("appended: all that was")
+        terminal.type("\x11")
+        assert terminal.ended() == 0
+    # It may be somebody's: it is left as it was.
+    assert store.read_bytes() == b"these are no chats\n" * 300
+
+
+def flat(text: str) -> str:
+    """A screen without its line ends and borders, as a sentence is read."""
+    return " ".join(text.replace("│", " ").split())

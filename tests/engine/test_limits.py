@@ -48,7 +48,7 @@ def test_a_prompt_that_does_not_fit_is_refused_with_numbers(
     assert refused.ended.kind == "prompt_too_long"
     assert refused.record.stop.detail == (
         "the prompt has 512 tokens and the context holds 512; shorten the message, start a new "
-        "chat, or load with a larger context (-c)"
+        "chat, or load with a larger context (-c; in the window F7, n_ctx)"
     )
     assert refused.record.prompt_tokens is None
     assert refused.record.predicted_n == 0

@@ -121,3 +121,19 @@ def test_wide_characters_take_their_cells() -> None:
     widths = [strip.cell_length for strip in RENDERER.render("漢字" * 12, 17)]
     assert max(widths) <= 17
     assert shown("漢字" * 12, 17) == ["漢字" * 4, "漢字" * 4, "漢字" * 4]
+
+
+def test_code_without_a_fence_keeps_its_indentation() -> None:
+    source = "def f(x):\n    if x:\n\treturn 1\n\nAfter it.\n"
+    assert shown(source) == [
+        "def f(x):",
+        "\u00a0\u00a0\u00a0\u00a0if x:",
+        "\u00a0\u00a0\u00a0\u00a0return 1",
+        "",
+        "After it.",
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(DOCUMENTS))
+def test_what_is_no_paragraph_is_left_as_it_is(name: str) -> None:
+    assert "\u00a0" not in "".join(shown(DOCUMENTS[name]))

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from backend.metrics.live import ChatTotals, LiveFigures, Snapshot
@@ -359,6 +359,7 @@ percents = st.none() | st.floats(0, 12_800)
 sizes_of_memory = st.none() | st.integers(0, 1 << 42)
 
 
+@example(WindowSample(None, None, None, "battery", core_percent=(0.0,)), [], 7, 1)
 @given(
     sample=st.none()
     | st.builds(

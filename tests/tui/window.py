@@ -10,11 +10,12 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 
 from backend.engine import Engine
-from backend.protocol import Event, LoadRequest, TurnRequest
+from backend.history import History
+from backend.protocol import CountRequest, Event, LoadRequest, StopReason, TurnRequest
 from backend.recording import Line, Recording, read_recording
 from backend.replay import ReplayEngine
 from backend.session import ModelChoice, Session
-from tests.fake_engine import ScriptedEngine, ready, turn_events
+from tests.fake_engine import ScriptedEngine, counted, ready, turn_events
 from tui.app import PhasescopeApp
 from tui.config.load import load_settings
 from tui.config.start import WindowStart
@@ -59,21 +60,31 @@ class Scripted:
     Args:
         answers: The events of each turn's answer; None: a short one.
         on_load: The events that answer a load.
+        on_count: The events that answer a count.
+        store: The file of the chats; None: nothing is stored.
     """
 
     def __init__(
         self,
         answers: Callable[[TurnRequest], list[Event]] | None = None,
         on_load: Callable[[LoadRequest], list[Event]] = lambda _request: [ready()],
+        *,
+        on_count: Callable[[CountRequest], list[Event]] = lambda request: [counted(request)],
+        store: Path | None = None,
     ) -> None:
         self.engines: list[ScriptedEngine] = []
         self._answers = answers or (lambda request: turn_events(request.turn, token_s=[0.5, 0.6]))
         self._on_load = on_load
-        self.session = Session(self._engine, ModelChoice("/models/scripted-1b.Q4_1.gguf"))
+        self._on_count = on_count
+        self.session = Session(
+            self._engine,
+            ModelChoice("/models/scripted-1b.Q4_1.gguf"),
+            history=None if store is None else History(store),
+        )
         self.app = PhasescopeApp(self.session, plain_start())
 
     def _engine(self) -> Engine:
-        self.engines.append(ScriptedEngine(self._answers, self._on_load))
+        self.engines.append(ScriptedEngine(self._answers, self._on_load, self._on_count))
         return self.engines[-1]
 
     @property
@@ -100,7 +111,16 @@ class Scripted:
     @property
     def entries(self) -> Sequence[Entry]:
         """What stands in the transcript."""
-        return self.screen.query_one(Browser).entries
+        return self.browser.entries
+
+    @property
+    def browser(self) -> Browser:
+        """The conversation."""
+        return self.screen.query_one(Browser)
+
+    def told(self) -> list[str]:
+        """What was said in toasts."""
+        return [notice.message for notice in self.app._notifications]
 
     def notices(self) -> list[str]:
         """The notices' texts."""
@@ -129,6 +149,34 @@ async def ready_window(pilot: Pilot[None], window: Scripted) -> None:
     """Let the model be loaded."""
     await until(pilot, lambda: window.session.live.ready is not None)
     await until(pilot, lambda: any("loaded in" in notice for notice in window.notices()))
+
+
+def says(*pieces: str, reason: StopReason = "eog") -> Callable[[TurnRequest], list[Event]]:
+    """An answer of these pieces."""
+    whole = (*pieces, "") if reason == "eog" else pieces
+    stamps = [0.5 + 0.1 * at for at in range(len(whole))]
+    return lambda request: turn_events(request.turn, token_s=stamps, pieces=whole, reason=reason)
+
+
+def in_turn(
+    *answers: Callable[[TurnRequest], list[Event]],
+) -> Callable[[TurnRequest], list[Event]]:
+    """A different answer each time."""
+    left = list(answers)
+
+    def answer(request: TurnRequest) -> list[Event]:
+        return left.pop(0)(request)
+
+    return answer
+
+
+async def send(pilot: Pilot[None], window: Scripted, *messages: str) -> None:
+    """Send messages, one after the other's answer."""
+    for message in messages:
+        window.composer.insert(message)
+        await pilot.press("enter")
+        await until(pilot, lambda: not window.session.busy and not window.composer.full_text)
+    await pilot.pause()
 
 
 def screen_text(pilot: Pilot[None]) -> str:

@@ -1,6 +1,7 @@
 """Which files become a part of a message, how they stand in it, and how others are refused."""
 
 import gzip
+import itertools
 import os
 import zipfile
 from io import BytesIO
@@ -93,6 +94,7 @@ def zipped() -> bytes:
         (b"RIFF\x00\x00\x00\x00WEBPVP8 ", "a WebP picture"),
         (b"SQLite format 3\x00", "an SQLite database"),
     ],
+    ids=itertools.count(),
 )
 def test_what_is_no_text_is_refused_by_name(tmp_path: Path, data: bytes, kind: str) -> None:
     path = tmp_path / "some file"
@@ -110,10 +112,10 @@ def test_text_that_begins_like_another_kind_is_text(tmp_path: Path) -> None:
     ("data", "why"),
     [
         (b"ab\x00cd", "contains NUL bytes"),
-        (b"abc\xe9 latin", "no UTF-8 at byte 3"),
-        (b"\xef\xbb\xbfabc\xff", "no UTF-8 at byte 6"),
-        (b"\xff\xfea\x00\x00\xdc", "no UTF-16 at byte 4"),
-        (b"\xff\xfea\x00b", "no UTF-16 at byte 4"),
+        (b"abc\xe9 latin", "not UTF-8 text at byte 3"),
+        (b"\xef\xbb\xbfabc\xff", "not UTF-8 text at byte 6"),
+        (b"\xff\xfea\x00\x00\xdc", "not UTF-16 text at byte 4"),
+        (b"\xff\xfea\x00b", "not UTF-16 text at byte 4"),
         (b"\xff\xfe\x00\x00a\x00\x00\x00", "UTF-32"),
         (b"", "is empty"),
         (b"\xef\xbb\xbf", "is empty"),
@@ -195,3 +197,10 @@ def test_a_path_that_is_there_just_so_is_meant_just_so(
     for name in ("'quoted'", "back\\slash"):
         (tmp_path / name).write_text(name)
         assert read_attachment(name).text == name
+
+
+def test_a_file_of_backticks_is_fenced_at_once() -> None:
+    # Looked for one length after the other, the fence of these would take hours.
+    ticks = "`" * 2_000_000
+    lines = Attachment("ticks.md", f"{ticks}\n").markdown.splitlines()
+    assert lines[2:] == [f"{ticks}`md", ticks, f"{ticks}`"]

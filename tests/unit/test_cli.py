@@ -3,24 +3,30 @@
 import json
 import os
 import shlex
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from backend.chat.chatml import CHATML
+from backend.chat.tree import Chat
+from backend.history import History
 from backend.protocol import Event, LoadFailed, LoadRequest
 from backend.recording import read_recording
 from backend.settings import EngineSettings, SamplingChoice
+from models.starter import starter_path
 from tests.fake_engine import ScriptedEngine, failed, turn_events
 from tests.unit.sessions import Answers, Loads, answered, in_turn, loaded
-from tui.cli.main import phasescope
-from tui.cli.options import engine_options, sampling_options
+from tests.unit.stored import save
+from tui.cli.main import main, phasescope
+from tui.cli.options import engine_options, sampling_options, window_model
 from tui.config.load import Flags, load_settings
-from tui.config.schema import SETTINGS, Settings
+from tui.config.schema import SETTINGS, ModelSettings, Settings
 
 ENGINE_FLAGS = {
     "-m", "--model", "-c", "--ctx-size", "-b", "--batch-size", "-ub", "--ubatch-size",
@@ -300,6 +306,19 @@ def test_a_template_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     assert "template.jinja is not a readable template" in message
 
 
+def test_what_an_error_quotes_is_no_command_for_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "turns.json"
+    file.write_text(json.dumps([{"set": {"type_k": "\x1b]0;mine\x07"}}]))
+    monkeypatch.setattr(sys, "argv", ["phasescope", "ask", "--turns", str(file)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    told = capsys.readouterr().err
+    assert end.value.code == 1
+    assert "␛]0;mine␇ is no cache type" in told
+
+
 def test_the_window_needs_a_terminal(tmp_path: Path) -> None:
     model = tmp_path / "model.gguf"
     assert "use: phasescope ask PROMPT" in the_error(run("-m", model), 1)
@@ -311,9 +330,39 @@ def test_a_store_that_cannot_be_used_is_named(data_folder: Path) -> None:
     assert "chats.db cannot be used" in the_error(run("--chat", "last"), 1)
 
 
+@pytest.mark.parametrize(
+    ("table", "arguments", "message"),
+    [
+        ("settings", [], "the window needs a terminal"),
+        ("turns", ["--chat", "last"], "chats.db cannot be used: no such table: turns"),
+    ],
+)
+def test_a_store_that_is_damaged_in_part_is_no_traceback(
+    data_folder: Path, table: str, arguments: list[str], message: str
+) -> None:
+    data_folder.mkdir()
+    history = History(data_folder / "chats.db")
+    chat = Chat()
+    save(history, chat, chat.add_user("hello"))
+    history.close()
+    other = sqlite3.connect(data_folder / "chats.db")
+    other.execute(f"DROP TABLE {table}")
+    other.close()
+    assert message in the_error(run(*arguments), 1)
+
+
+def test_a_model_used_last_of_which_the_system_does_not_tell_is_none() -> None:
+    assert window_model(ModelSettings(), "a" * 300).path is None
+
+
 def test_a_machine_without_a_model_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.cli.options.starter_path", lambda: None)
     assert "[starter]" in the_error(run("ask", "hello"), 1)
+
+
+def test_the_starter_has_a_name_for_who_used_another_model_last() -> None:
+    model = msgspec.structs.replace(Settings().model, path="starter")
+    assert window_model(model, "/gone.gguf").path == str(starter_path())
 
 
 # ---------------------------------------------------------------------------------- ask

@@ -343,3 +343,13 @@ def test_what_is_damaged_is_named_and_the_rest_shown(store: History, data_folder
     assert result.stderr.startswith("phasescope: a turn's figures in ")
     assert len(result.stderr.splitlines()) == 1
     assert store.chat_row(SKY).messages == 3
+
+
+def test_a_chat_whose_time_is_damaged_is_listed(data_folder: Path, store: History) -> None:
+    other = sqlite3.connect(data_folder / "chats.db")
+    other.execute("UPDATE chats SET updated_at = 'yesterday'")
+    other.commit()
+    other.close()
+    result = run("list")
+    assert result.exit_code == 0
+    assert result.stdout.count("—") >= len(store.chats())

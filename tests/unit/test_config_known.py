@@ -7,6 +7,7 @@ import pytest
 from tui.config.known import bindings_of_the_window, checked, key_fault
 from tui.config.load import Loaded, load_settings
 from tui.config.schema import EXAMPLES
+from tui.themes import theme_names
 
 BINDINGS = {
     "chat.stop": "escape",
@@ -122,3 +123,23 @@ def test_the_example_in_the_template_can_be_taken(tmp_path: Path) -> None:
     )
     assert loaded.problems == ()
     assert loaded.settings.keys
+
+
+def test_the_settings_of_the_readme_can_be_taken(tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    example = readme.partition("```toml\n")[2].partition("```")[0]
+    file = tmp_path / "settings.toml"
+    file.write_text(example)
+    loaded = checked(load_settings(path=file, environ={}), theme_names(), bindings_of_the_window())
+    assert loaded.problems == ()
+    assert loaded.settings.keys
+
+
+def test_the_settings_of_the_readme_are_right(tmp_path: Path) -> None:
+    readme = Path(__file__).parents[2] / "README.md"
+    text = readme.read_text(encoding="utf-8").partition("```toml\n")[2].partition("```")[0]
+    file = tmp_path / "settings.toml"
+    file.write_text(text, encoding="utf-8")
+    loaded = load_settings(path=file, environ={})
+    assert "[keys]" in text
+    assert checked(loaded, theme_names(), bindings_of_the_window()).problems == ()

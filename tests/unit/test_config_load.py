@@ -1,6 +1,7 @@
 """The settings in force: their layers, and every wrong entry named with its place."""
 
 import inspect
+import os
 from operator import attrgetter
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from backend.settings import EngineSettings, SamplingChoice, SamplingSettings
 from tui.config.load import Flag, Loaded, Origin, load_settings
 from tui.config.schema import (
     BY_VARIABLE,
+    DEFAULTS,
     NAMED,
     SECTIONS,
     SETTINGS,
@@ -475,3 +477,61 @@ def test_an_empty_variable_sets_nothing(file: Path) -> None:
 def test_the_variables_of_the_folders_are_no_settings(file: Path) -> None:
     environ = {"PHASESCOPE_DATA_DIR": "/x", "PHASESCOPE_SETTINGS": "/y"}
     assert load_settings(path=file, environ=environ).problems == ()
+
+
+def test_a_home_folder_that_there_is_not_is_no_end(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text('[model]\npath = "~nobody-has-this-name/x"\nchat_template = "~nobody/x"\n')
+    loaded = load_settings(path=path, environ={})
+    assert loaded.settings.model.path == str(tmp_path / "~nobody-has-this-name/x")
+    (problem,) = loaded.problems
+    assert "chat_template" in problem
+    assert "it cannot be read" in problem
+
+
+def test_the_settings_of_a_home_folder_that_there_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PHASESCOPE_SETTINGS", "~nobody-has-this-name/settings.toml")
+    assert settings_path() == Path("~nobody-has-this-name/settings.toml")
+
+
+def test_a_whole_number_beyond_all_bounds_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text(f"[sampling]\ntop_k = {'1' * 400}\ntop_p = 0.5\n")
+    loaded = load_settings(path=path, environ={})
+    assert loaded.settings.sampling.chosen == {"top_p": 0.5}
+    (problem,) = loaded.problems
+    assert problem.endswith("must be a whole number from 0 to 2147483647")
+
+
+def test_half_a_character_is_no_text() -> None:
+    # What Linux makes of a variable that is not UTF-8.
+    environ = {"PHASESCOPE_CHAT_SYSTEM": "\udcff", "PHASESCOPE_SAMPLING_STOP": '["\\ud800"]'}
+    loaded = load_settings(environ=environ)
+    assert loaded.settings == DEFAULTS
+    assert len([each for each in loaded.problems if "must be valid Unicode" in each]) == 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a device that never ends")
+def test_a_template_that_never_ends_is_not_read() -> None:
+    loaded = load_settings(environ={"PHASESCOPE_MODEL_CHAT_TEMPLATE": "/dev/zero"})
+    (problem,) = loaded.problems
+    assert "it is not a file" in problem
+
+
+def test_a_template_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "template.jinja"
+    with file.open("wb") as sparse:
+        sparse.truncate(1 << 40)
+    loaded = load_settings(environ={"PHASESCOPE_MODEL_CHAT_TEMPLATE": str(file)})
+    (problem,) = loaded.problems
+    assert "too large" in problem
+
+
+def test_a_named_file_of_which_the_system_does_not_tell_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PHASESCOPE_SETTINGS", "a" * 300)
+    (problem,) = load_settings().problems
+    assert "it cannot be read" in problem

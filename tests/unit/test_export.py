@@ -387,3 +387,10 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
         write_file(tmp_path / "nowhere" / "chat.md", "new")
     with pytest.raises(ExportError, match="no file that can be replaced"):
         write_file(Path(os.devnull), "new", force=True)
+
+
+@pytest.mark.parametrize("name", ["a" * 300 + ".md", "a\0b.md", "a\ud800.md", "none/x.md"])
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ExportError, match="cannot be written"):
+        write_file(tmp_path / name, "text")
+    assert list(tmp_path.iterdir()) == []

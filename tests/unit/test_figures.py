@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from backend.metrics.record import StopRecord, TurnRecord
 from tests.fake_engine import failed, turn_events
 from tests.unit.sessions import Engines, ask, begun
-from tui.figures import DASH, count, figures_line, milliseconds, rate, size, used_of
+from tui.figures import DASH, ago, count, figures_line, milliseconds, rate, size, used_of
 from tui.text import harmless
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -206,3 +206,7 @@ def test_no_control_character_survives_but_tab_and_newline(text: str) -> None:
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs", "Cf", "Zl", "Zp"])))
 def test_plain_text_stays_as_it_is(text: str) -> None:
     assert harmless(text) == text
+
+
+def test_a_moment_that_is_none_has_a_dash() -> None:
+    assert ago("yesterday") == "—"

@@ -247,6 +247,17 @@ def test_a_deleted_chat_can_be_restored_as_it_was(history: History) -> None:
     assert history.chats(deleted=True) == []
 
 
+def test_a_message_to_a_chat_that_another_window_deleted_brings_it_back(history: History) -> None:
+    chat = Chat("a")
+    user = chat.add_user("hello")
+    save(history, chat, user)
+    history.delete("a")
+    save(history, chat, user, answer(chat, "late", "an answer that was under way"))
+    assert [row.id for row in history.chats(deleted=True)] == ["a"]
+    save(history, chat, chat.add_user("and now?"))
+    assert [row.id for row in history.chats()] == ["a"]
+
+
 def test_what_was_deleted_long_ago_is_forgotten_with_all_it_had(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -579,3 +590,17 @@ def test_messages_stored_in_another_order_still_make_the_chat(history: History) 
     nodes = [chat.add_user("one"), answer(chat, "a", "yes"), chat.add_user("two")]
     save(history, chat, *reversed(nodes))
     assert history.load_chat(chat.id).path() == nodes
+
+
+def test_of_many_chats_only_so_many_are_read(history: History) -> None:
+    for name in ("first", "second", "third"):
+        chat = Chat(name)
+        save(history, chat, chat.add_user(name))
+    assert [row.id for row in history.chats(limit=2)] == [row.id for row in history.chats()][:2]
+
+
+def test_a_message_with_a_large_file_is_not_called_back_elsewhere(history: History) -> None:
+    chat = Chat()
+    for text in ("first", "x" * 100_000, "y" * 100_001, "last"):
+        save(history, chat, chat.add_user(text))
+    assert history.recent_messages(10) == ["first", "x" * 100_000, "last"]

@@ -210,10 +210,15 @@ def test_the_sample_of_a_turn_is_for_its_record_alone() -> None:
         live.apply(event)
     running = WindowSample(2.5, 20.0, 1, "mains")
     live.apply(running)
-    live.apply(WindowSample(40.0, 90.0, 1, "mains", turn=1))
+    over_the_turn = WindowSample(
+        40.0, 90.0, 1, "mains", turn=1, engine_cpu_percent=120.0, others_cpu_percent=20.0
+    )
+    live.apply(over_the_turn)
     record = live.apply(last)
     assert record is not None
-    assert (record.machine.ui_cpu_percent, record.machine.cpu_percent) == (40.0, 90.0)
+    machine = record.machine
+    assert (machine.ui_cpu_percent, machine.cpu_percent) == (40.0, 90.0)
+    assert (machine.engine_cpu_percent, machine.others_cpu_percent) == (120.0, 20.0)
     assert live.snapshot(S).window == running
     # The next turn has none of its own: recordings of earlier versions are like that.
     following = record_of(turn_events(2, token_s=[0.5]), 2, live)

@@ -141,3 +141,8 @@ def test_a_hostile_or_long_label_stays_one_short_harmless_line() -> None:
     assert on_screen(document) == "⟦a␛[2J⏎��.txt⟧"
     assert len(folds.place(Fold("n" * 5_000, "text"))) < 80
     assert folds.decode(document).full_text == "text"
+
+
+def test_a_stored_draft_that_is_nested_without_end_is_none() -> None:
+    with pytest.raises(ValueError, match="nested"):
+        Draft.from_json("[" * 200_000)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tui.paths import MAX_SUGGESTIONS, suggest_paths
+from models.starter import starter_path
+from tui.paths import MAX_SUGGESTIONS, model_path, suggest_models, suggest_paths
 
 
 @pytest.fixture(autouse=True)
@@ -70,3 +71,21 @@ def test_a_large_folder_suggests_a_bounded_number(folder: Path) -> None:
     assert suggested("sources/")[:2] == ["sources/f00000", "sources/f00001"]
     assert len(suggested("sources/")) == MAX_SUGGESTIONS
     assert suggested("sources/f0999")[:10] == [f"sources/f0999{digit}" for digit in range(10)]
+
+
+def test_for_a_model_the_starter_folders_and_gguf_files_are_suggested(folder: Path) -> None:
+    (folder / "B.GGUF").write_bytes(b"GGUF")
+    (folder / "sources" / "a.gguf").write_bytes(b"GGUF")
+    assert [found.text for found in suggest_models("")] == [
+        "starter",
+        "sources/",
+        "漢字/",
+        "B.GGUF",
+    ]
+    assert [found.text for found in suggest_models("sources/")] == ["sources/a.gguf"]
+
+
+def test_the_starter_has_a_name(folder: Path) -> None:
+    assert model_path("starter") == starter_path()
+    assert model_path("./starter") == folder / "starter"
+    assert model_path("~/x.gguf") == folder / "x.gguf"

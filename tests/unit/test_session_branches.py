@@ -1,13 +1,17 @@
 """Branches of the open chat: edits, versions, new answers, going on, and replays that follow."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from backend.chat.tree import Chat, Node
 from backend.history import History
 from backend.protocol import (
     ChatOpened,
+    ErrorKind,
     Event,
     LogLines,
     TokenBatch,
@@ -70,6 +74,12 @@ def stopped(request: TurnRequest) -> list[Event]:
 def ids(chat: Chat) -> list[str]:
     """The branch in use, by the ids of its messages."""
     return [node.id for node in chat.path()]
+
+
+def can_go_on(session: Session) -> str | None:
+    """What there is of the answer that can be gone on with."""
+    node = session.resumable
+    return None if node is None else node.content
 
 
 Shape = tuple[str, str, str, tuple["Shape", ...]]
@@ -345,8 +355,7 @@ def test_a_cut_answer_is_gone_on_with(history: History) -> None:
     assert whole.turn_ids == (first.id, second.id)
     assert (whole.parent, whole.lead) == (node.parent, "assistant\n")
     assert len(session.chat) == 2
-    assert session.resumed is None
-    assert session.resumable is None
+    assert [session.resumed, can_go_on(session)] == [None, None]
     assert history.load_chat(session.chat.id).node(node.id) == whole
     assert session.conversation()[-1].records == (first, second)
     # A record tells its own turn.
@@ -446,7 +455,9 @@ def test_an_answer_of_a_run_that_was_killed_is_gone_on_with(history: History) ->
     ],
     ids=["too long", "template", "engine", "stopped"],
 )
-def test_an_answer_that_is_not_gone_on_with_stays_as_it_was(ends: Answers, history: History) -> None:
+def test_an_answer_that_is_not_gone_on_with_stays_as_it_was(
+    ends: Answers, history: History
+) -> None:
     engines = Engines(in_turn(says("well ", reason="length"), ends, goes_on("then", resumed=1)))
     session = begun(engines, history)
     ask(session, "one")
@@ -497,11 +508,11 @@ def test_only_the_end_of_the_branch_in_use_can_be_gone_on_with() -> None:
     cut = ids(session.chat)[1]
     session.regenerate()
     settle(session)
-    assert session.resumable is None
+    assert can_go_on(session) is None
     session.go_to(cut)
-    assert session.resumable is not None
+    assert can_go_on(session) == "cut "
     ask(session, "two")
-    assert session.resumable is None
+    assert can_go_on(session) is None
 
 
 # ------------------------------------------------------------------------------- replays
@@ -630,6 +641,23 @@ def test_a_replay_follows_from_chat_to_chat(tmp_path: Path) -> None:
     same(session, played(path))
 
 
+def test_a_chat_that_a_replay_comes_back_to_has_its_branches_and_figures(tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    session, _ = recorded(path, says("A"), says("B", reason="length"), says("C"))
+    ask(session, "one")
+    session.regenerate()
+    settle(session)
+    first = session.chat
+    session.new_chat()
+    ask(session, "two")
+    session.open_chat(first)
+    session.close()
+    replay = played(path)
+    same(session, replay)
+    assert [said.node.state for said in replay.conversation()] == ["whole", "cut"]
+    assert [len(said.records) for said in replay.conversation()] == [0, 1]
+
+
 def test_a_resumed_answer_of_a_replay_is_no_part_of_the_conversation_while_it_comes(
     tmp_path: Path,
 ) -> None:
@@ -650,3 +678,95 @@ def test_a_resumed_answer_of_a_replay_is_no_part_of_the_conversation_while_it_co
             assert replay.resumed.content == "a "
     assert seen == ["one"]
     assert spoken(replay.chat) == [("user", "one"), ("assistant", "a b")]
+
+
+# ----------------------------------------------------------------------- whatever is done
+
+ENDINGS = ("whole", "cut", "too long", "template", "stopped", "crash", "crash in prefill")
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(("ask", "edit", "again", "go to", "resume", "new chat", "open first")),
+        st.integers(0, 30),
+        st.sampled_from(ENDINGS),
+    ),
+    max_size=25,
+)
+
+
+class Endings:
+    """Answers that end as they are told to; each says something new."""
+
+    def __init__(self) -> None:
+        self.next = "whole"
+        self._count = 0
+
+    def __call__(self, request: TurnRequest) -> list[Event]:
+        self._count += 1
+        words = f"answer {self._count}"
+        if self.next in ("too long", "template"):
+            kind: ErrorKind = "prompt_too_long" if self.next == "too long" else "template"
+            return failed(request.turn, kind)
+        if self.next == "stopped":
+            return stopped(request)
+        resumed = len(request.messages[-1].token_ids) if request.resume else 0
+        reason = "length" if self.next == "cut" else "eog"
+        events = goes_on(words, " of it", resumed=resumed, reason=reason)(request)
+        # Accepted, rendered, ready, one token.
+        return events[: {"crash": 4, "crash in prefill": 3}.get(self.next, len(events))]
+
+
+def step(session: Session, what: str, number: int, first: Chat) -> None:
+    """Do something to the session, with the message of a number."""
+    nodes = session.chat.nodes()
+    node = nodes[number % len(nodes)] if nodes else None
+    match what:
+        case "ask":
+            session.send(f"question {number} after {len(nodes)}")
+        case "edit" if node is not None:
+            session.edit(node.id, f"edit {number} after {len(nodes)}")
+        case "again":
+            session.regenerate(None if node is None else node.id)
+        case "go to" if node is not None:
+            session.go_to(node.id)
+        case "resume":
+            session.resume()
+        case "new chat":
+            session.new_chat()
+        case "open first":
+            session.open_chat(first)
+        case _:
+            pass
+
+
+@settings(max_examples=100, derandomize=True)
+@given(STEPS)
+def test_whatever_is_done_the_store_and_a_replay_have_the_same_tree(
+    steps: list[tuple[str, int, str]],
+) -> None:
+    with TemporaryDirectory() as folder:
+        history, path = History(Path(folder) / "chats.db"), Path(folder) / "session.jsonl"
+        endings = Endings()
+        engines = Engines(endings)
+        session = begun(engines, history, recorder=Recorder(path))
+        first = session.chat
+        for what, number, endings.next in steps:
+            before = shape(session.chat), ids(session.chat)
+            try:
+                step(session, what, number, first)
+            except SessionError:
+                assert (shape(session.chat), ids(session.chat)) == before
+                continue
+            settle(session)
+            if session.busy:
+                engines.last.die()
+                settle(session)
+            assert not session.busy
+            roles = [role for role, _ in spoken(session.chat)]
+            assert roles == [("user", "assistant")[at % 2] for at in range(len(roles))]
+            assert [said.node for said in session.conversation()] == session.chat.path()
+            if len(session.chat):
+                stored = history.load_chat(session.chat.id)
+                assert (shape(stored), ids(stored)) == (shape(session.chat), ids(session.chat))
+        same(session, played(path))
+        session.close()

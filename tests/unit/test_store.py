@@ -203,15 +203,15 @@ def test_of_several_titles_the_last_one_counts(
     assert history.chat_row(chat.id).title == "third"
 
 
-def test_a_title_that_came_with_the_chat_is_newer_than_one_that_waited(
+def test_a_title_that_was_given_outlasts_the_one_that_a_chat_brings(
     history: History, writer: StoreWriter, lock: sqlite3.Connection
 ) -> None:
     chat = one_chat(writer)
-    writer.rename(chat.id, "first")
-    chat.title = "second"
+    writer.rename(chat.id, "given")
+    chat.title = "brought by another window"
     writer.save_chat(ChatHead.of(chat))
     released(writer, lock)
-    assert history.chat_row(chat.id).title == "second"
+    assert history.chat_row(chat.id).title == "given"
 
 
 def test_a_draft_is_forgotten_only_after_the_message_that_it_became_is_stored(
@@ -255,3 +255,17 @@ def test_what_was_deleted_is_forgotten_for_good(history: History, writer: StoreW
     writer.purge(timedelta(0))
     until(lambda: not writer.busy)
     assert history.chats(deleted=True) == []
+
+
+def test_what_can_never_be_stored_holds_nothing_else_up(
+    history: History, writer: StoreWriter
+) -> None:
+    chat = Chat()
+    question = chat.add_user("one")
+    writer.save_chat(ChatHead.of(chat)._replace(sampling=SamplingChoice(stop=("\ud800",))))
+    until(lambda: not writer.busy)
+    writer.save_chat(ChatHead.of(chat))
+    writer.save_message(chat.id, question)
+    until(lambda: not writer.busy)
+    assert [row.title for row in history.chats()] == ["one"]
+    assert (writer.problem or "").startswith("a part of the chat cannot be stored")

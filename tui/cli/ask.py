@@ -33,6 +33,7 @@ from tui.cli.options import (
 )
 from tui.config.load import Flags
 from tui.figures import figures_line
+from tui.paths import model_path
 from tui.text import harmless
 
 
@@ -162,7 +163,7 @@ class _Run:
                 if session.live.ready is not None:
                     session.drop_cache()
             case ModelChange():
-                path = str(Path(entry.model).expanduser().absolute())
+                path = str(model_path(entry.model))
                 self._load(session.chosen_model._replace(path=path))
             case SettingsChange():
                 session.sampling = entry.apply_to_sampling(session.sampling)

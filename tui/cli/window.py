@@ -84,17 +84,19 @@ def open_window(given: Flags, recorder: Recorder | None = None, *, chat: str | N
     start = WindowStart(load_settings(given))
     settings = start.loaded.settings
     history, problem = _open_history()
-    last_used = None if history is None else history.setting(LAST_MODEL)
-    session = Session(
-        lambda: LocalEngine(log_dir()),
-        window_model(settings.model, last_used),
-        sampling=settings.sampling,
-        system=settings.system_prompt,
-        history=history,
-        history_problem=problem,
-        recorder=recorder,
-        chat=None if chat is None else _stored_chat(history, chat, problem, given, settings),
-    )
+    try:
+        session = Session(
+            lambda: LocalEngine(log_dir()),
+            window_model(settings.model, _last_used(history)),
+            sampling=settings.sampling,
+            system=settings.system_prompt,
+            history=history,
+            history_problem=problem,
+            recorder=recorder,
+            chat=None if chat is None else _stored_chat(history, chat, problem, given, settings),
+        )
+    except HistoryError as error:
+        raise click.ClickException(harmless(str(error))) from error
     _run(session, start)
 
 
@@ -106,16 +108,26 @@ def _open_history() -> tuple[History | None, str | None]:
         return None, str(error)
 
 
+def _last_used(history: History | None) -> str | None:
+    """The model that was used last, as far as the store tells."""
+    try:
+        return None if history is None else history.setting(LAST_MODEL)
+    except HistoryError:
+        # Nobody asked for it; the window says what is wrong with the store.
+        return None
+
+
 def _stored_chat(
     history: History | None, name: str, problem: str | None, given: Flags, settings: Settings
 ) -> Chat:
-    """The chat to go on with, behaving as the flags say."""
+    """The chat to go on with, behaving as the flags say.
+
+    Raises:
+        HistoryError: It cannot be read, or is not there.
+    """
     if history is None:
-        raise click.ClickException(harmless(problem or "no chats are stored"))
-    try:
-        chat = history.load_chat(history.find_chat(name))
-    except HistoryError as error:
-        raise click.ClickException(harmless(str(error))) from error
+        raise HistoryError(problem or "no chats are stored")
+    chat = history.load_chat(history.find_chat(name))
     flags = {id_.partition(".")[2]: flag.value for id_, flag in given.items() if id_ in SAMPLING}
     chat.sampling = SamplingChoice(**flags).over(chat.sampling)
     if SYSTEM in given:

@@ -46,10 +46,7 @@ def typed(kind: Kind, text: str) -> Stored:
         raise SettingError("must be valid Unicode")
     match kind:
         case Texts():
-            texts: tuple[str, ...] = kind.read(text) if text else ()
-            if any("\ud800" <= char <= "\udfff" for each in texts for char in each):
-                raise SettingError("must be valid Unicode")
-            return texts
+            return kind.read(text) if text else ()
         case Text():
             return kind.read(resolved(text)) if text else UNSET
         case Number(nothing=nothing) if not text.strip():
@@ -58,7 +55,10 @@ def typed(kind: Kind, text: str) -> Stored:
             if not text.strip():
                 return UNSET
             # What is typed starts from where the user is, not from the settings file.
-            return kind.check(kind.placed(text.strip(), Path.cwd()))
+            try:
+                return kind.check(kind.placed(text.strip(), Path.cwd()))
+            except FileNotFoundError:
+                raise SettingError("must be a whole path: the current folder is gone") from None
         case _:
             return kind.read(text.strip())
 

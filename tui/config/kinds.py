@@ -7,9 +7,11 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from backend.paths import at_home
 from backend.settings import LARGEST
 
 TRUE = frozenset({"true", "yes", "on", "1"})
@@ -57,9 +59,10 @@ class Number(NamedTuple):
             raise SettingError(self._demand())
         try:
             number = value if self.whole else float(value)
+            is_finite = math.isfinite(number)
         except OverflowError:
-            raise SettingError(self._demand()) from None
-        if not math.isfinite(number):
+            raise SettingError(self._demand(all_of_it=True)) from None
+        if not is_finite:
             raise SettingError(self._demand())
         if self.least is not None and (
             number < self.least or (self.above and number == self.least)
@@ -178,7 +181,7 @@ class Text(NamedTuple):
         """
         if not isinstance(value, str):
             raise SettingError("must be a text in quotes")
-        return value
+        return _well_formed(value)
 
     def read(self, text: str) -> Stored:
         """The value that a text names.
@@ -186,7 +189,7 @@ class Text(NamedTuple):
         Raises:
             SettingError: There is none, or it may not be that.
         """
-        return text
+        return self.check(text)
 
     def plain(self, value: Stored) -> object:
         """The value as it is written."""
@@ -211,7 +214,7 @@ class Texts(NamedTuple):
             or not all(many)
         ):
             raise SettingError("must be a list of texts, none of them empty")
-        return tuple(many)
+        return tuple(map(_well_formed, many))
 
     def read(self, text: str) -> Stored:
         """The texts of a JSON array; else the text itself, with its escapes resolved.
@@ -219,12 +222,11 @@ class Texts(NamedTuple):
         Raises:
             SettingError: One of them is empty.
         """
+        texts: object = None
         if text.lstrip().startswith("["):
-            try:
-                return self.check(json.loads(text))
-            except json.JSONDecodeError:
-                pass
-        return self.check(unescaped(text))
+            with suppress(ValueError, RecursionError):
+                texts = json.loads(text)
+        return self.check(unescaped(text) if texts is None else texts)
 
     def plain(self, value: Stored) -> object:
         """The value as it is written."""
@@ -253,7 +255,7 @@ class File(NamedTuple):
             raise SettingError("must be the path of a file, in quotes")
         if value in self.names() or self.fault is None:
             return value
-        fault = self.fault(Path(value).expanduser())
+        fault = self.fault(at_home(value))
         if fault is not None:
             names = ", ".join(self.names())
             raise SettingError(f"must be {names} or a file: it {fault}")
@@ -263,7 +265,7 @@ class File(NamedTuple):
         """The value with a path that starts from a folder made absolute."""
         if not isinstance(value, str) or not value.strip() or value in self.names():
             return value
-        return str(folder / Path(value).expanduser())
+        return str(folder / at_home(value))
 
     def read(self, text: str) -> Stored:
         """The value that a text names.
@@ -292,6 +294,17 @@ def unescaped(text: str) -> str:
         return chr(int(code[1:], 16)) if code[0] == "x" else _ESCAPED.get(code, code)
 
     return _ESCAPE.sub(resolved, text)
+
+
+def _well_formed(text: str) -> str:
+    """The text, which can be stored and sent.
+
+    Raises:
+        SettingError: It has half of a character.
+    """
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        raise SettingError("must be valid Unicode")
+    return text
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

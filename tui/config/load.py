@@ -132,11 +132,11 @@ def load_settings(
     """
     environ = os.environ if environ is None else environ
     layers = _Layers()
-    if path is None:
-        path = settings_path()
-        if environ.get(SETTINGS_VARIABLE) and not path.exists():
-            layers.problem(SETTINGS_VARIABLE, f"there is no file {path}")
+    is_named = path is None and bool(environ.get(SETTINGS_VARIABLE))
+    path = path or settings_path()
     text = _read(path, layers)
+    if text is None and is_named and not layers.problems:
+        layers.problem(SETTINGS_VARIABLE, f"there is no file {path}")
     if text is not None:
         _add_file(text, path, layers)
     _add_environment(environ, layers)

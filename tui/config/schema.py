@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
-from backend.session.choice import TEMPLATES
+from backend.session.choice import TEMPLATES, TemplateFileError, read_template
 from backend.settings import LIMITS, EngineSettings, SamplingChoice, SamplingSettings
 from models.memory import CACHE_TYPES
 from tui.config.kinds import Choice, File, Kind, Number, Stored, Switch, Text, Texts
@@ -176,11 +176,9 @@ VARIABLES = "PHASESCOPE_"
 def template_fault(path: Path) -> str | None:
     """What is wrong with a file of a chat template."""
     try:
-        path.read_text(encoding="utf-8")
-    except OSError as error:
-        return f"cannot be read ({error.strerror or error})"
-    except UnicodeDecodeError:
-        return "is not UTF-8 text"
+        read_template(path)
+    except TemplateFileError as error:
+        return error.fault
     return None
 
 

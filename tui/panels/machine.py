@@ -82,7 +82,7 @@ def explain(state: Snapshot) -> str:
         "Both phases need it: prefill the cores' speed, decode the memory's. Battery, heat and "
         "other programs lower both.\n"
         "In a record, under machine: devices, power, cpu_percent, engine_rss_bytes, "
-        "ui_cpu_percent."
+        "ui_cpu_percent, engine_cpu_percent, others_cpu_percent."
     )
 
 
@@ -172,7 +172,7 @@ def _cut(line: Line, width: int) -> Line:
     spans: list[Span] = []
     for span in line:
         if cell_len(span.text) > width:
-            pieces = chop_cells(span.text, width)
+            pieces = chop_cells(span.text, width) if width > 0 else []
             if pieces and cell_len(pieces[0]) <= width:
                 spans.append(Span(pieces[0], span.role))
             break

@@ -21,13 +21,13 @@ def draw(state: Snapshot, width: int, height: int) -> Drawing:
     if value is not None and width >= BIG_FROM[0] and height >= BIG_FROM[1]:
         number, unit = milliseconds(value).split(" ")
         lines += big(number, f"{unit} …" if counting else unit, "prefill")
-        lines.append(_against(state, value) if not counting else ())
+        lines.append(_against(state, value, width) if not counting else ())
     else:
         figure = (Span(milliseconds(value), "prefill" if value is not None else "dim"),)
         if counting:
             lines.append((*figure, Span(" …", "dim")))
         else:
-            against = _against(state, value)
+            against = _against(state, value, width)
             beside = spread(figure, against, width)
             lines += [beside] if beside != figure or not against else [figure, against]
     parts = _parts(state, value)
@@ -60,7 +60,7 @@ def explain(state: Snapshot) -> str:
     )
 
 
-def _against(state: Snapshot, value: float | None) -> Line:
+def _against(state: Snapshot, value: float | None, width: int) -> Line:
     """This turn against the one before."""
     before = state.previous.ttft_ms if state.previous is not None else None
     if not before or not value:
@@ -69,7 +69,7 @@ def _against(state: Snapshot, value: float | None) -> Line:
     words = f"was {milliseconds(before)}"
     if ratio >= NOTABLE:
         words += f" · {ratio:.1f}× {'faster' if value < before else 'slower'}"
-    return (Span(words, "dim"),)
+    return (Span(words if len(words) <= width else f"was {milliseconds(before)}", "dim"),)
 
 
 def _parts(state: Snapshot, value: float | None) -> list[tuple[str, Role, float]]:

@@ -1,5 +1,6 @@
 """What the commands of the chat do, each by the name that the table of commands gives it."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,10 +8,14 @@ from textual.screen import Screen
 
 from backend.chat.tree import Node
 from backend.history import HistoryError
+from backend.paths import at_home
 from backend.session import Session, SessionError
+from models.errors import ModelFileError
+from models.sniff import check_file
 from tui.clipboard import copy
 from tui.config.start import WindowStart
 from tui.export import ExportError, as_markdown, file_name, write_file
+from tui.paths import model_path
 from tui.screens.drafting import DraftDesk
 from tui.screens.help import chat_help
 from tui.screens.log import LogScreen
@@ -21,6 +26,9 @@ from tui.widgets.composer import Composer
 from tui.widgets.dashboard import Dashboard
 from tui.widgets.find_bar import FindBar
 from tui.widgets.markdown import code_blocks
+
+LONGEST_TOLD = 400
+"""Characters of what is said in a toast at most."""
 
 
 class ActingScreen(Screen[None]):
@@ -74,12 +82,19 @@ class ActingScreen(Screen[None]):
         """Edit the last message of the user, or the `number`-th."""
         users = [node for node in self.session.chat.path() if node.role == "user"]
         at = len(users) if number is None else number
+        if 1 <= at <= len(users):
+            self.edit_message(users[at - 1].id)
+        elif not users:
+            self.say("there is no message of yours to edit yet")
+        else:
+            self.say(f"there is no message {at}; the chat has {len(users)} of yours")
+
+    def edit_message(self, node_id: str) -> None:
+        """Edit a message of the user."""
         if self.session.busy:
             self.say("an answer is still coming; stop it first, or wait for its end")
-        elif not 1 <= at <= len(users):
-            self.say(f"there is no message {at}; the chat has {len(users)} of yours")
         else:
-            self.desk.begin_edit(users[at - 1].id)
+            self.desk.begin_edit(node_id)
 
     def action_step_version(self, by: int) -> None:
         """Go to another version of the last message that has several."""
@@ -139,6 +154,7 @@ class ActingScreen(Screen[None]):
 
     def action_new_chat(self) -> None:
         """Begin another chat."""
+        self.desk.save(self.session.chat.id)
         self.attempt(self.session.new_chat)
 
     def action_continue_last_chat(self) -> None:
@@ -166,12 +182,15 @@ class ActingScreen(Screen[None]):
 
         self.attempt(open_it)
 
-    def action_title(self, title: str) -> None:
-        """Give this chat another title."""
+    def action_title(self, title: str) -> bool:
+        """Give this chat another title; whether it has it now."""
         if not len(self.session.chat):
             self.say("this chat has no message yet; its first one will be its title")
-        elif self.attempt(lambda: self.session.rename_chat(self.session.chat.id, title)):
+            return False
+        done = self.attempt(lambda: self.session.rename_chat(self.session.chat.id, title))
+        if done:
             self.tell(f"This chat is called “{one_line(self.session.chat.title)}” now")
+        return done
 
     def action_show_chats(self, text: str = "") -> None:
         """Show all chats."""
@@ -197,13 +216,18 @@ class ActingScreen(Screen[None]):
         records = {
             record.id: record for said in self.session.conversation() for record in said.records
         }
-        target = Path(path).expanduser() if path else Path(file_name(chat.title, chat.id))
-        try:
-            write_file(target, as_markdown(chat, records))
-        except ExportError as error:
-            self.say(str(error))
-        else:
-            self.tell(f"Wrote {harmless(str(target.absolute()))}")
+        target = at_home(path) if path else Path(file_name(chat.title, chat.id))
+        text = as_markdown(chat, records)
+
+        async def write() -> None:
+            try:
+                await asyncio.to_thread(write_file, target, text)
+            except ExportError as error:
+                self.say(f"not exported: {error}")
+            else:
+                self.tell(f"Wrote {target.absolute()}")
+
+        self.run_worker(write(), name="export")
 
     # -------------------------------------------------------------------------- the model
 
@@ -219,11 +243,25 @@ class ActingScreen(Screen[None]):
         """Go on with one of our templates."""
         self.attempt(lambda: self.session.use_template(name))
 
-    def action_model(self, path: str) -> None:
-        """Load another model under this chat."""
-        choice = self.session.chosen_model
-        wanted = str(Path(path).expanduser().absolute())
-        self.attempt(lambda: self.session.load(choice._replace(path=wanted, chat_template=None)))
+    def action_model(self, path: str) -> bool:
+        """Load another model under this chat; whether that could begin.
+
+        A file that is no model leaves what is loaded.
+        """
+
+        def load() -> None:
+            choice = self.session.chosen_model
+            wanted = model_path(path)
+            check_file(wanted)
+            self.session.load(choice._replace(path=str(wanted), chat_template=None))
+
+        try:
+            return self.attempt(load)
+        except FileNotFoundError:
+            self.say("the current folder is gone; give the whole path of the model")
+        except ModelFileError as error:
+            self.say(f"no other model is loaded: {error}")
+        return False
 
     def action_show_behaviour(self) -> None:
         """Show system prompt and sampling."""
@@ -272,12 +310,19 @@ class ActingScreen(Screen[None]):
         """Go to the messages."""
         self.browser.focus()
 
+    def action_leave_messages(self) -> None:
+        """Go from the messages to the composer; while an answer comes, Esc stops it instead."""
+        self.composer.focus()
+
     def action_write(self) -> None:
         """Go to the composer."""
         self.composer.focus()
 
     def action_begin_command(self, name: str) -> None:
         """Write the beginning of a slash command before what is written."""
+        if self.composer.read_only:
+            self.say("a recording is played back; it takes no commands that are written")
+            return
         written = self.composer.text
         start = f"/{name} "
         self.composer.insert(f"{start}\n" if written else start, (0, 0))
@@ -315,9 +360,15 @@ class ActingScreen(Screen[None]):
 
     def say(self, sentence: str) -> None:
         """Say why something is not done."""
-        text = harmless(sentence)
+        text = _brief(sentence)
         self.notify(text[:1].upper() + text[1:] + ".", markup=False, severity="warning")
 
     def tell(self, sentence: str) -> None:
         """Say what was done."""
-        self.notify(harmless(sentence) + ".", markup=False)
+        self.notify(_brief(sentence) + ".", markup=False)
+
+
+def _brief(sentence: str) -> str:
+    """A sentence as a toast has room for it, whatever it quotes."""
+    text = harmless(sentence)
+    return text if len(text) <= LONGEST_TOLD else f"{text[: LONGEST_TOLD - 1]}…"

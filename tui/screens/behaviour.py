@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, Input, OptionList, Static, TextArea
+from textual.widgets import Input, OptionList, Static, TextArea
 
 from backend.session import SessionError
 from backend.settings import SamplingChoice
@@ -23,6 +23,7 @@ from tui.saving import keep
 from tui.screens.acting import ActingScreen
 from tui.text import harmless, one_line
 from tui.widgets.folding import FoldingArea
+from tui.widgets.key_footer import KeyFooter
 from tui.widgets.pastes import normalised
 from tui.widgets.setting_rows import (
     ChoiceList,
@@ -105,7 +106,7 @@ class BehaviourScreen(Screen[None]):
         with Container(id="behaviour"):
             yield self._prompt_pane
             yield self._sampling_pane
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyFooter(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
         """Show what is in force."""

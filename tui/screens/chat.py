@@ -7,7 +7,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.theme import Theme
-from textual.widgets import Footer
 
 from backend.first_aid import unused_gpu_here
 from backend.history import HistoryError
@@ -37,6 +36,7 @@ from tui.widgets.conversation import Conversation
 from tui.widgets.dashboard import Panel
 from tui.widgets.find_bar import FindBar
 from tui.widgets.header import Header, behaviour_words
+from tui.widgets.key_footer import KeyFooter
 from tui.widgets.strip import FiguresStrip
 
 TICKS_PER_SECOND = 4
@@ -67,6 +67,7 @@ class ChatScreen(ActingScreen):
         self._header = Header(id="header")
         self._strip = FiguresStrip(id="strip")
         self._storage_problem: str | None = None
+        self._problems_said = 0
         self._needs_template = False
         self._can_restart = False
         self._asked: tuple[str, str | None] | None = None
@@ -84,7 +85,7 @@ class ChatScreen(ActingScreen):
                 yield self.find_bar
                 yield self.composer
             yield self.dashboard
-        yield Footer(compact=True)
+        yield KeyFooter(compact=True)
 
     def on_mount(self) -> None:
         """Start when the window can be seen."""
@@ -92,7 +93,7 @@ class ChatScreen(ActingScreen):
         self.composer.placeholder = (
             "A recording is played back."
             if self.session.replaying
-            else "Ask anything. enter sends, ^j begins a new line, / lists the commands."
+            else "Ask anything: enter sends, ^j new line, / commands."
         )
         self.composer.read_only = self.session.replaying
         self.composer.commands = slash_commands(
@@ -101,6 +102,10 @@ class ChatScreen(ActingScreen):
         self.browser.fold_thinking = self.start.loaded.settings.window.fold_thinking
         self.app.theme_changed_signal.subscribe(self, self._restyle)
         self.call_after_refresh(self._begin)
+
+    def on_unmount(self) -> None:
+        """Keep what is written to the last key."""
+        self.desk.save(self.session.chat.id)
 
     def _restyle(self, theme: Theme) -> None:
         del theme
@@ -206,6 +211,9 @@ class ChatScreen(ActingScreen):
             case LoadFailed():
                 self._can_restart = not event.need_template
                 self._needs_template = event.need_template
+                # Of a message that waits for it that is said at the turn's end.
+                if self._asked is None and self._conversation.just_said(event.message):
+                    self.say(f"still not loaded: {event.message}")
                 self._conversation.load_failed(event)
 
     def _chat_opened(self, event: ChatOpened) -> None:
@@ -222,14 +230,19 @@ class ChatScreen(ActingScreen):
                 self.desk.restore()
             except HistoryError as error:
                 self.say(str(error))
-            for problem in self.session.reading_problems:
+            problems = self.session.reading_problems
+            for problem in problems[self._problems_said :]:
                 self._conversation.notice(problem, fault=True)
+            self._problems_said = len(problems)
 
     def _turn_ended(self, event: TurnEnded, record: TurnRecord) -> None:
         del record
         said = self.session.conversation()
         if event.reason == "error" and event.kind in REFUSED:
-            self._conversation.end(said, problem=event.detail or "the message was refused")
+            problem = event.detail or "the message was refused"
+            if self._conversation.just_said(problem):
+                self.say(f"not sent: {problem}")
+            self._conversation.end(said, problem=problem)
             if self._asked is not None and not self.session.replaying:
                 text, edits = self._asked
                 if edits is None:
@@ -313,7 +326,7 @@ class ChatScreen(ActingScreen):
             case "copy_block":
                 self.copy_block(node.id, entry.text)
             case "edit":
-                self.desk.begin_edit(node.id)
+                self.edit_message(node.id)
             case "rerun":
                 self.attempt(lambda: self.session.regenerate(node.id))
             case "resume":
@@ -348,10 +361,18 @@ class ChatScreen(ActingScreen):
         match action:
             case "stop":
                 return session.busy or self.is_loading or self.open_panel is not None
-            case "regenerate" | "new_chat" | "drop_cache" | "edit_last" | "continue_last_chat":
-                return False if session.replaying else None if session.busy else True
-            case "resume":
-                return session.resumable is not None and not session.busy and not session.replaying
+            case "leave_messages":
+                return not session.busy and not self.is_loading
+            case (
+                "regenerate"
+                | "resume"
+                | "new_chat"
+                | "drop_cache"
+                | "edit_last"
+                | "continue_last_chat"
+            ):
+                # While an answer comes, they say why not.
+                return not session.replaying
             case "use_template":
                 return self._needs_template and not session.replaying
             case "restart_engine":

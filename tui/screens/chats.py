@@ -13,7 +13,7 @@ from textual.events import Resize
 from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Input, Static
 
 from backend.history import ChatRow, HistoryError, Query
 from backend.session import SessionError
@@ -23,6 +23,7 @@ from tui.shelf import ChatItem, Found, Shelf, export_chat, read_shelf, search_sh
 from tui.text import harmless, one_line
 from tui.widgets.chat_list import ChatList, fitted, title_of
 from tui.widgets.chat_preview import read_preview
+from tui.widgets.key_footer import KeyFooter
 from tui.widgets.plain_input import PlainInput, TitleLine
 
 WIDE = 110
@@ -160,7 +161,7 @@ class ChatsScreen(Screen[str]):
                 yield self._empty
             with VerticalScroll(id="chats-side", can_focus=False):
                 yield self._preview
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyFooter(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
         """Read the chats; keys are taken meanwhile."""
@@ -492,11 +493,11 @@ class ChatsScreen(Screen[str]):
 
     async def _export(self, row: ChatRow) -> None:
         try:
-            file = await asyncio.to_thread(export_chat, self._path, row.id, Path.cwd())
+            file = await asyncio.to_thread(export_chat, self._path, row.id, Path())
         except (HistoryError, ExportError) as error:
-            self._chat.say(str(error))
+            self._chat.say(f"not exported: {error}")
         else:
-            self._tell(f"Wrote {file}")
+            self._tell(f"Wrote {file.absolute()}")
 
     def action_back(self) -> None:
         """Go back to the chat; from the deleted chats to the list."""

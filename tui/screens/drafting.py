@@ -9,6 +9,7 @@ from backend.protocol import PromptCounted
 from backend.session import Session
 from tui.figures import count, milliseconds
 from tui.widgets.composer import Composer
+from tui.widgets.pastes import Draft, joined
 
 COUNT_AFTER_S = 0.35
 """How long the draft has to rest before it is counted: rendering it takes the engine's time."""
@@ -50,6 +51,11 @@ class DraftDesk:
         self._number: int | None = None
         self._unsaved = False
         self._saved_s = 0.0
+        self._kept: dict[str, str] = {}
+        """Where nothing is stored, the drafts of the chats that were left."""
+        self._early = True
+        self._unsent: tuple[str, str] | None = None
+        """A chat without a message, and its draft as it was left."""
 
     def changed(self) -> None:
         """The draft is another one."""
@@ -68,7 +74,7 @@ class DraftDesk:
         if self._unsaved and now - self._saved_s >= SAVE_EVERY_S:
             self.save(self._session.chat.id)
         if self._changed_s is not None and now - self._changed_s >= COUNT_AFTER_S:
-            text = self._composer.full_text
+            text = self._composer.message
             if not text.strip():
                 self._changed_s = None
             else:
@@ -82,31 +88,66 @@ class DraftDesk:
         """Store what is written now as the draft of a chat."""
         self._unsaved = False
         self._saved_s = monotonic()
-        if self._session.stored is None:
-            return
+        text = self._written()
+        self._unsent = (chat_id, text) if text and not len(self._session.chat) else None
+        self._store(chat_id, text)
+
+    def _written(self) -> str:
+        """What is written, as it is stored; '' where nothing is."""
         aside = self._composer.draft_aside
         if not aside.full_text and self.edits is None:
-            self._session.stored.save_draft(chat_id, "")
-            return
+            return ""
         kept = StoredDraft(aside.to_json())
         if self.edits is not None:
             edit = self._composer.draft.to_json()
             kept = msgspec.structs.replace(kept, edits=self.edits, edit=edit)
-        self._session.stored.save_draft(chat_id, msgspec.json.encode(kept).decode())
+        return msgspec.json.encode(kept).decode()
 
-    def restore(self) -> None:
-        """Write again what was being written in the open chat.
+    def _store(self, chat_id: str, text: str) -> None:
+        if self._session.stored is not None:
+            self._session.stored.save_draft(chat_id, text)
+        else:
+            self._kept[chat_id] = text
+
+    def _stored(self) -> str | None:
+        """What was being written in the open chat; None: nothing.
+
+        A new chat takes over what was being written in one that never got a message.
 
         Raises:
             HistoryError: The store cannot be read.
         """
         chat, stored = self._session.chat, self._session.stored
-        text = None if stored is None else stored.draft(chat.id, new=not len(chat))
+        left = self._unsent
+        if left is not None and left[0] != chat.id and not len(chat):
+            # In this order: a program that dies in between leaves it twice, not never.
+            self._store(chat.id, left[1])
+            self._store(left[0], "")
+            return left[1]
+        if stored is None:
+            return self._kept.get(chat.id) or None
+        return stored.draft(chat.id, new=not len(chat))
+
+    def restore(self) -> None:
+        """Write again what was being written in the open chat.
+
+        What was typed before the window knew of it comes behind it.
+
+        Raises:
+            HistoryError: The store cannot be read.
+        """
+        typed, self._early = self._composer.draft if self._early else Draft(), False
+        text = self._stored()
         self._composer.end_edit()
         self.edits = None
         self._composer.clear()
-        if text is None:
-            return
+        if text is not None:
+            self._write(text)
+        if typed.full_text:
+            self._composer.load_draft(joined([self._composer.draft, typed]))
+
+    def _write(self, text: str) -> None:
+        """Write what was stored."""
         try:
             kept = msgspec.json.decode(text, type=StoredDraft)
         except msgspec.DecodeError:
@@ -114,23 +155,24 @@ class DraftDesk:
             self._composer.load_text(text)
             return
         self._composer.restore(kept.draft)
-        if kept.edits is not None and kept.edits in {node.id for node in chat.path()}:
+        if kept.edits in {node.id for node in self._session.chat.nodes()}:
             self.begin_edit(kept.edits)
             self._composer.restore(kept.edit)
         self._unsaved = False
 
     def begin_edit(self, node_id: str, text: str | None = None) -> None:
-        """Write a message of the open branch anew.
+        """Write a message anew.
 
         Args:
             node_id: The message.
             text: What it says now; None: as it was.
         """
         users = [node for node in self._session.chat.path() if node.role == "user"]
-        number = next(at for at, node in enumerate(users, start=1) if node.id == node_id)
-        said = users[number - 1].content if text is None else text
+        number = next((at for at, node in enumerate(users, start=1) if node.id == node_id), None)
+        which = "a message of another branch" if number is None else f"message {number}"
+        said = self._session.chat.node(node_id).content if text is None else text
         self.edits = node_id
-        self._composer.begin_edit(f"editing message {number}", said)
+        self._composer.begin_edit(f"editing {which}", said)
         self._composer.focus()
 
     def end_edit(self) -> None:
@@ -146,7 +188,7 @@ def draft_words(counted: PromptCounted, state: Snapshot) -> str:
     words = [f"draft {count(counted.message_tokens)} tok"]
     if counted.prompt_tokens >= counted.n_ctx:
         total, room = count(counted.prompt_tokens), count(counted.n_ctx)
-        return f"{words[0]} · the prompt has {total}, the context holds {room}"
+        return f"{words[0]} · too long: {total} of {room}"
     words.append(f"new {count(counted.prompt_n)} of {count(counted.prompt_tokens)}")
     rate = state.session_prompt_per_second
     if rate:

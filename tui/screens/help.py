@@ -133,7 +133,9 @@ class HelpScreen(ModalScreen[None]):
             return
         shown = matching(self._sections, self._filter)
         words = f"only “{one_line(self._filter)}” · esc all" if self._filter else "type to filter"
-        self._scroll.border_subtitle = f"{words} · F1 closes"
+        self._scroll.border_subtitle = Content.from_markup(
+            "$words · [@click=screen.dismiss]F1 closes[/]", words=words
+        )
         if not shown:
             self._text.update(Content("Nothing here says that; backspace shortens it."))
             return

@@ -4,11 +4,13 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.events import Resize
 from textual.screen import Screen
-from textual.widgets import Footer, Log
+from textual.widgets import Log
 
 from backend.session import Session
 from tui.text import harmless
+from tui.widgets.key_footer import KeyFooter
 
 REFRESH_S = 0.5
 
@@ -36,12 +38,19 @@ class LogScreen(Screen[None]):
         log = Log(id="log")
         log.border_title = "llama.cpp's log"
         yield log
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyFooter(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
         """Follow the log."""
         self._follow()
         self.set_interval(REFRESH_S, self._follow)
+
+    def on_resize(self, event: Resize) -> None:
+        """Stay at the end, if that is in view."""
+        del event
+        log = self.query_one(Log)
+        if log.is_vertical_scroll_end:
+            self.call_after_refresh(log.scroll_end, animate=False)
 
     def _follow(self) -> None:
         new = self._session.log_since(self._shown)

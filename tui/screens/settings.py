@@ -12,19 +12,21 @@ from textual.content import Content
 from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Input, Static
 
 from backend.session import ModelChoice, SessionError
-from backend.session.choice import TEMPLATES
+from backend.session.choice import TemplateFileError, template_text
 from tui.commands import COMMANDS, binding_name
 from tui.config.change import NotSavedError, in_file, refusal, value_of
 from tui.config.edited import fault, shown, typed
-from tui.config.kinds import Choice, Stored, Switch
+from tui.config.kinds import Choice, SettingError, Stored, Switch, quoted
 from tui.config.load import DEFAULT, Loaded, Origin
 from tui.config.schema import BY_ID, SETTINGS, Setting
+from tui.paths import model_path
 from tui.saving import keep
 from tui.screens.acting import ActingScreen
 from tui.text import harmless, one_line
+from tui.widgets.key_footer import KeyFooter
 from tui.widgets.setting_rows import Row, Section, SettingRows
 
 if TYPE_CHECKING:
@@ -119,7 +121,7 @@ class SettingsScreen(Screen[None]):
         yield self._search
         yield self._rows
         yield self._detail
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyFooter(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
         """Show what is known at once, and the keys when they are gathered."""
@@ -273,7 +275,8 @@ class SettingsScreen(Screen[None]):
             case "undo":
                 return bool(self._undo) and self._rows.editing is None
             case "load":
-                return self._offers_load
+                replaying = self._chat.session.replaying
+                return self._offers_load or not (self._is_loaded or replaying)
             case _:
                 return True
 
@@ -318,7 +321,11 @@ class SettingsScreen(Screen[None]):
             self.app.theme = text
             self._change(name, text)
         else:
-            self._change(name, typed(setting.kind, text))
+            try:
+                self._change(name, typed(setting.kind, text))
+            except SettingError as error:
+                # A file that was there while it was typed may be gone.
+                self._rows.set_fault(name, f"{quoted(text)} {error}")
 
     def _bind(self, name: str, key: str) -> None:
         """Give a key to what has none, or say who has it."""
@@ -359,7 +366,7 @@ class SettingsScreen(Screen[None]):
             self._unloaded.add(name)
             try:
                 self._ready_the_model()
-            except (OSError, UnicodeDecodeError) as error:
+            except (OSError, TemplateFileError) as error:
                 fault_of_it = str(error)
         if self.is_attached:
             self._rows.set_fault(name, fault_of_it)
@@ -411,38 +418,34 @@ class SettingsScreen(Screen[None]):
             self._unloaded.clear()
 
     def _wanted(self) -> ModelChoice:
-        """The model as the settings want it now; what did not change here stays."""
+        """The model as the settings want it now; what did not change here stays.
+
+        Raises:
+            SessionError: A recording is played back.
+            OSError: The current folder, from which a path starts, is gone.
+            TemplateFileError: The chat template cannot be read.
+        """
         model = self._loaded.settings.model
         choice = self._chat.session.chosen_model._replace(settings=model.engine)
         if "model.path" in self._unloaded and model.path is not None:
-            choice = choice._replace(path=str(Path(model.path).expanduser().absolute()))
+            choice = choice._replace(path=str(model_path(model.path)))
         if "model.chat_template" in self._unloaded:
-            choice = choice._replace(chat_template=template_text(model.chat_template))
+            name = model.chat_template
+            text = None if name is None else template_text(name)
+            choice = choice._replace(chat_template=text)
         return choice
 
     def action_load(self) -> None:
         """Load the model as the settings say."""
         try:
             wanted = self._wanted()
-        except (SessionError, OSError, UnicodeDecodeError) as error:
+        except (SessionError, OSError, TemplateFileError) as error:
             self._chat.say(str(error))
             return
         if self._chat.attempt(lambda: self._chat.session.load(wanted)):
             self._unloaded.clear()
             self._chat.tell("The model is being loaded with these settings")
             self._show()
-
-
-def template_text(name: str | None) -> str | None:
-    """A chat template by its name or file.
-
-    Raises:
-        OSError: The file cannot be read.
-        UnicodeDecodeError: It is no text.
-    """
-    if name is None or name in TEMPLATES:
-        return None if name is None else TEMPLATES[name]
-    return Path(name).expanduser().read_text(encoding="utf-8")
 
 
 def short(origin: Origin) -> str:

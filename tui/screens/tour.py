@@ -23,7 +23,7 @@ BEGINNING = (
     "it decides the pace.\n"
     "Think of one kitchen with two pots. A wok takes the whole order over high heat: it is ready "
     "in one go, later as the order grows. A soup pot simmers and is served spoon by spoon: its "
-    "pace does not depend on the size of the order. What the wok made slides straight to the "
+    "pace depends far less on the size of the order. What the wok made slides straight to the "
     "soup's counter: that is the KV cache.\n"
     "So a slow first token is no weak model, and a slow stream no bad network: each phase has its "
     "own limit and its own remedy. The next pages show the panels as they are now; leave with "
@@ -37,8 +37,8 @@ END = (
     "the same prompt is prefilled whole, and TTFT says what that costs.\n"
     "Go to the messages (tab), choose an early one of yours and edit it (e): all that follows it "
     "is computed anew.\n"
-    "Paste a long text: prefill takes longer, decode hardly. Ask for a long answer: the other way "
-    "round.\n"
+    "Paste a long text: prefill takes much longer, and decode slows too, but far less: each token "
+    "looks back on all that is there. Ask for a long answer: the other way round.\n"
     "To read more: README.md, “What you see”. phasescope ask --json prints a turn's record: "
     "prompt_tokens = cache_n + prompt_n, predicted_n, timings (ttft_ms, prompt_per_second, "
     "predicted_per_second, itl_ms …), cache (hit_ratio, reason …), kv, machine. F1 explains each "
@@ -126,7 +126,9 @@ class TourScreen(ModalScreen[None]):
         tour.border_title = f"Tour · {page.title}"
         last = number == len(PAGES)
         tour.border_subtitle = (
-            f"{number} of {len(PAGES)} · → {'ends' if last else 'next'} · ← back · esc leaves"
+            f"{number} of {len(PAGES)} · "
+            f"[@click=screen.turn(1)]→ {'ends' if last else 'next'}[/] · "
+            "[@click='screen.turn(-1)']← back[/] · [@click=screen.dismiss]esc leaves[/]"
         )
         self._panel.display = page.panel is not None
         self._scroll.scroll_to(y=0, animate=False)

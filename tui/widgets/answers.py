@@ -22,6 +22,7 @@ FIGURE_ROLES = {"prefill": "prefill", "decode": "decode", "reused": "reused"}
 """Figures that have their phase's style, by their first word."""
 
 GO_ON = "This answer was cut off; ^g goes on with it."
+FULL = "This answer was cut off; in a larger context (F7, n_ctx) ^g goes on with it."
 
 
 class AnswerEntry(Fixed):
@@ -60,7 +61,8 @@ class AnswerEntry(Fixed):
         for record in said.records:
             strips += _figures(record, look, width)
         if self.last and said.node.state != "whole":
-            strips += look.text(GO_ON, "notice", width)
+            full = bool(said.records) and said.records[-1].stop.reason == "context_full"
+            strips += look.text(FULL if full else GO_ON, "notice", width)
         self._strips = [*strips, GAP]
 
     def toggle(self) -> None:

@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.events import Blur, Click, Focus
 from textual.message import Message
 from textual.strip import Strip
+from textual.timer import Timer
 
 from tui.widgets.answers import LiveAnswer
 from tui.widgets.entries import Entry
@@ -29,10 +30,18 @@ MARK = "▌"
 
 
 class Found(NamedTuple):
-    """A place of the text that is looked for: its entry, and its parts on the entry's lines."""
+    """A place of the text that is looked for.
+
+    Attributes:
+        at: Its entry.
+        parts: Its parts on the entry's lines.
+        name: Its message (an entry without one stands for itself), and which of the places in it
+            this is; it stays the same when other entries come and go.
+    """
 
     at: int
     parts: tuple[Hit, ...]
+    name: tuple[object, int]
 
 
 class Browser(Transcript):
@@ -44,7 +53,7 @@ class Browser(Transcript):
     FOCUS_ON_CLICK = False
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "choose(-1)", "up", show=False, id="message.up"),
+        Binding("up,k", "choose(-1)", "choose", key_display="↑↓", id="message.up"),
         Binding("down,j", "choose(1)", "down", show=False, id="message.down"),
         Binding("home,g", "choose(-1000000)", "first", show=False, id="message.first"),
         Binding("end,G", "choose(1000000)", "last", show=False, id="message.last"),
@@ -57,6 +66,7 @@ class Browser(Transcript):
         Binding("right,l", "act('newer')", show=False, id="message.newer"),
         Binding("space,enter", "fold", "fold", key_display="space", id="message.fold"),
         Binding("tab,i", "screen.write", "write", key_display="tab", id="message.write"),
+        Binding("escape", "screen.leave_messages", "write", show=False, id="message.leave"),
         Binding("pageup", "screen.scroll_chat(-1)", show=False, id="message.page_up"),
         Binding("pagedown", "screen.scroll_chat(1)", show=False, id="message.page_down"),
     ]
@@ -75,10 +85,15 @@ class Browser(Transcript):
     def __init__(self) -> None:
         super().__init__()
         self._chosen: Entry | None = None
+        self._replaced: str | None = None
+        """The message that was chosen and is not there now: an answer takes its place."""
         self._query = ""
         self._found: list[Found] = []
         self._current = 0
+        self._kept: tuple[object, int] | None = None
+        """The place that was the current one, while it is looked for again."""
         self._next_to_search = -1
+        self._search_timer: Timer | None = None
         self._marks: dict[int, list[tuple[Hit, int]]] = {}
 
     # ------------------------------------------------------------------------- a message
@@ -89,20 +104,29 @@ class Browser(Transcript):
         return self._chosen
 
     def show(self, entries: Sequence[Entry]) -> None:
-        """Show these entries; what was chosen stays chosen."""
+        """Show these entries; what was chosen stays chosen.
+
+        While an answer is given again, or gone on with, the message before it is chosen.
+        """
+        was_live = bool(self.entries) and isinstance(self.entries[-1], LiveAnswer)
         super().show(entries)
         chosen = self._chosen
         if chosen is not None and all(entry is not chosen for entry in entries):
             node = chosen.said.node.id if chosen.said is not None else None
-            self._chosen = next(
-                (
-                    entry
-                    for entry in reversed(entries)
-                    if entry.said is not None and entry.said.node.id == node
-                ),
-                self._last_choosable() if self.has_focus else None,
-            )
+            self._chosen = self._message(node)
+            if self._chosen is None:
+                self._replaced = node
+                self._chosen = self._last_choosable() if self.has_focus else None
+        is_live = bool(entries) and isinstance(entries[-1], LiveAnswer)
+        if self._chosen is not None and self._replaced is not None and was_live and not is_live:
+            self._chosen = self._message(self._replaced) or self._last_choosable()
+            self._replaced = None
         self._search_again()
+
+    def _message(self, node_id: str | None) -> Entry | None:
+        """The entry of a message."""
+        messages = (entry for entry in self.entries if entry.said is not None)
+        return next((e for e in messages if e.said and e.said.node.id == node_id), None)
 
     def _last_choosable(self) -> Entry | None:
         messages = (entry for entry in reversed(self.entries) if entry.said is not None)
@@ -117,7 +141,7 @@ class Browser(Transcript):
     def on_blur(self, event: Blur) -> None:
         """Choose none."""
         del event
-        self._chosen = None
+        self._chosen = self._replaced = None
         self.refresh()
 
     def choose_message(self, node_id: str) -> None:
@@ -137,8 +161,8 @@ class Browser(Transcript):
 
     def text_of(self, node_id: str) -> str:
         """What a message says, without thinking; '' if it is not shown."""
-        shown = (entry for entry in self.entries if entry.said is not None)
-        return next((e.text for e in shown if e.said and e.said.node.id == node_id), "")
+        entry = self._message(node_id)
+        return "" if entry is None else entry.text
 
     def action_choose(self, by: int) -> None:
         """Choose an entry further up or down."""
@@ -150,6 +174,7 @@ class Browser(Transcript):
 
     def _choose(self, entry: Entry | None) -> None:
         self._chosen = entry
+        self._replaced = None
         if entry is not None:
             index = next(at for at, other in enumerate(self.entries) if other is entry)
             self._bring_into_view(index, 0, entry.height)
@@ -186,8 +211,7 @@ class Browser(Transcript):
         cut = said.node.state != "whole" and entry is self._last_choosable()
         possible = {
             "edit": said.node.role == "user",
-            "copy_block": said.node.role == "assistant",
-            "resume": said.node.role == "assistant" and cut,
+            "resume": cut,
             "older": said.versions > 1,
             "newer": said.versions > 1,
         }
@@ -230,6 +254,8 @@ class Browser(Transcript):
         """Look for a text, from the newest message back; '' ends it."""
         self._query = query.casefold()
         self._current = 0
+        self._found = []
+        self._kept = None
         self._search_again()
         self._go_to_current()
 
@@ -242,11 +268,20 @@ class Browser(Transcript):
     def step(self, by: int) -> None:
         """Go to an older (1) or newer (-1) place; after the last comes the first."""
         if self._found:
+            self._kept = None
             self._current = (self._current + by) % len(self._found)
             self._go_to_current()
             self.post_message(self.FindChanged())
 
+    def _lay_out_again(self) -> None:
+        """What was found stands on other lines now."""
+        super()._lay_out_again()
+        if self._query:
+            self._search_again()
+
     def _search_again(self) -> None:
+        if self._found and self._kept is None:
+            self._kept = self._found[self._current].name
         self._found = []
         self._marks = {}
         self._next_to_search = len(self.entries) - 1 if self._query.strip() else -1
@@ -264,12 +299,18 @@ class Browser(Transcript):
                 break
             self._next_to_search -= 1
             self._search_in(index)
-        if self._next_to_search >= 0:
-            self.set_timer(SLICE_S, self._search_more)
+        if self._search_timer is not None:
+            self._search_timer.stop()
+        self._search_timer = (
+            self.set_timer(SLICE_S, self._search_more) if self._next_to_search >= 0 else None
+        )
         self.post_message(self.FindChanged())
 
     def _search_in(self, index: int) -> None:
         entry = self.entries[index]
+        if isinstance(entry, LiveAnswer):
+            # Its lines still change; it is looked through when it is whole.
+            return
         if entry.hides(self._query):
             entry.toggle()
             self.relayout(index)
@@ -278,14 +319,20 @@ class Browser(Transcript):
         if entry.fold_row is None and not all(word in raw for word in words):
             return
         lines = [entry.line(row).text for row in range(entry.height)]
-        for parts in reversed(find_hits(lines, self._query)):
+        message = entry if entry.said is None else entry.said.node.id
+        hits = find_hits(lines, self._query)
+        for number, parts in reversed(list(enumerate(hits))):
+            found = Found(index, parts, (message, number))
             for part in parts:
                 self._marks.setdefault(index, []).append((part, len(self._found)))
-            self._found.append(Found(index, parts))
+            if found.name == self._kept:
+                self._current = len(self._found)
+                self._kept = None
+            self._found.append(found)
 
     def _go_to_current(self) -> None:
         if self._found:
-            at, parts = self._found[self._current]
+            at, parts, _ = self._found[self._current]
             if parts:
                 self._bring_into_view(at, parts[0].row, parts[-1].row + 1)
             self.refresh()

@@ -66,10 +66,15 @@ def preview_of(chat: Chat, records: Sequence[TurnRecord], item: ChatItem, query:
 
 
 def totals(records: Sequence[TurnRecord]) -> Iterator[str]:
-    """The sums of all turns: prefill, decode, reuse. What no turn has does not count."""
+    """The sums of all turns that the engine took up: prefill, decode, reuse.
+
+    What no turn has does not count, nor does a prefill that was stopped: how far it came is not on
+    record.
+    """
+    records = [record for record in records if record.prompt_n is not None]
     if not records:
         return
-    computed = [r for r in records if r.prompt_n is not None]
+    computed = [record for record in records if record.timings.ttft_ms is not None]
     prompt_n = sum(r.prompt_n or 0 for r in computed)
     prompt_ms = sum(r.timings.prompt_ms or 0.0 for r in computed)
     cache_n = sum(r.cache_n or 0 for r in computed)

@@ -125,4 +125,6 @@ class CompletionList(Widget):
             ]
         ).adjust_cell_length(column + 3, base)
         helped = Strip([*strip, Segment(f" {one_line(completion.help)}", muted)])
+        if helped.cell_length > width > 0:
+            helped = Strip([*helped.crop(0, width - 1), Segment("…", muted)])
         return helped.adjust_cell_length(width, base)

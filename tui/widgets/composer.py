@@ -7,14 +7,15 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.document._document import Selection
 from textual.events import Key
 from textual.message import Message
 from textual.widget import Widget
+from textual.widgets.text_area import Selection
 
 from backend.chat.attachment import AttachmentError, read_attachment
 from tui.slash import (
     Invocation,
+    Parsed,
     PlainMessage,
     Refusal,
     SlashCommand,
@@ -68,6 +69,7 @@ class Composer(FoldingArea):
         ),
         Binding("pageup", "screen.scroll_chat(-1)", show=False, id="composer.page_up"),
         Binding("pagedown", "screen.scroll_chat(1)", show=False, id="composer.page_down"),
+        Binding("alt+a", "select_all", show=False, id="composer.select_all"),
         Binding("up", "earlier", show=False, id="composer.earlier"),
         Binding("down", "later", show=False, id="composer.later"),
         Binding("escape", "leave_edit", "leave as it was", id="composer.leave_edit"),
@@ -201,9 +203,10 @@ class Composer(FoldingArea):
             return
         own = None if event.is_printable else self.screen.active_bindings.get(event.key)
         if own is not None and own.node is self and own.enabled:
-            event.stop()
             event.prevent_default()
-            await self.run_action(own.binding.action)
+            # What does nothing here, as copying where nothing is selected, is for the others.
+            if await self.app.run_action(own.binding.action, self):
+                event.stop()
             return
         if event.key == "enter" or event.key.startswith("alt+"):
             event.prevent_default()
@@ -219,11 +222,7 @@ class Composer(FoldingArea):
 
     def action_submit(self) -> None:
         """Ask for sending, or for the command that is written."""
-        text = self.full_text
-        # What is folded is never a command.
-        is_typed = self.document.get_line(0).startswith("/")
-        parsed = parse(text, self.commands) if is_typed else PlainMessage(text)
-        match parsed:
+        match self._parsed():
             case PlainMessage(message):
                 self.post_message(self.Submitted(message))
             case Invocation(command, argument):
@@ -231,6 +230,18 @@ class Composer(FoldingArea):
                 self.post_message(self.Invoked(command, argument))
             case Refusal(sentence):
                 self._warn(sentence)
+
+    @property
+    def message(self) -> str:
+        """What enter would send; '' where it would run a command."""
+        parsed = self._parsed()
+        return parsed.text if isinstance(parsed, PlainMessage) else ""
+
+    def _parsed(self) -> Parsed:
+        text = self.full_text
+        # What is folded is never a command.
+        is_typed = self.document.get_line(0).startswith("/")
+        return parse(text, self.commands) if is_typed else PlainMessage(text)
 
     def action_newline(self) -> None:
         """Begin a new line."""
@@ -312,7 +323,8 @@ class Composer(FoldingArea):
             self._complete()
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        """Completions are shown only where keys go."""
+        """Completions, and the looks of what has the focus, are only where keys go."""
+        super().watch_has_focus(has_focus)
         if has_focus:
             self._complete()
         else:

@@ -17,7 +17,7 @@ from tui.widgets.transcript import Transcript
 WELCOME = (
     "Every answer has two phases. Prefill digests the whole prompt in one go: it decides how "
     "long you wait for the first token. Decode gives one token after the other: it decides the "
-    "pace. Both are timed here for every message."
+    "pace. Both are timed here for every message; /tour explains the panels."
 )
 
 ENGINE_GONE = (
@@ -115,7 +115,7 @@ class Conversation:
         if self._after_answer is not None:
             self._notices.append(_Placed(self._after_answer, self._end()))
             self._after_answer = None
-        elif problem is not None and not self._just_said(problem):
+        elif problem is not None and not self.just_said(problem):
             self._notices.append(_Placed(NoticeEntry(problem, fault=True), self._end()))
         here = {item.node.id for item in said}
         for placed in self._notices:
@@ -144,18 +144,16 @@ class Conversation:
             entries += (entry, *under.get(item.node.id, []))
         if self._live is not None:
             entries.append(self._live)
-        self._transcript.show(entries or [self._welcome])
+        if not self._said and self._live is None:
+            entries.insert(0, self._welcome)
+        self._transcript.show(entries)
 
     def _entry(self, said: Said, known: UserEntry | AnswerEntry | None) -> UserEntry | AnswerEntry:
         last = said.node.id == self._end() and self._live is None
-        if (
-            known is not None
-            and known.said == said
-            and (isinstance(known, UserEntry) or known.last == last)
-        ):
+        if known is not None and known.said == said and known.last == last:
             return known
         if said.node.role == "user":
-            return UserEntry(said)
+            return UserEntry(said, last=last)
         return AnswerEntry(said, last=last)
 
     # ---------------------------------------------------------------------------- notices
@@ -171,14 +169,16 @@ class Conversation:
 
     def model_read(self, event: ModelRead) -> None:
         """A model's header is known, and what loading it will take."""
-        self._need = f"It needs ≈{size(event.need_bytes)} of {size(event.available_bytes)} there."
+        self._need = (
+            f"It needs ≈{size(event.need_bytes)} of memory; {size(event.available_bytes)} are free."
+        )
 
     def engine_ready(self, event: EngineReady) -> None:
         """A model is loaded."""
         need = (self._need,) if self._need is not None else ()
         self.notice(
             f"{event.model.name} loaded in {milliseconds(event.load_ms)}, "
-            f"warmed up in {milliseconds(event.warmup_ms)}; no TTFT contains this.",
+            f"warmed up in {milliseconds(event.warmup_ms)}; outside of any TTFT.",
             (*need, *event.warnings),
         )
 
@@ -190,7 +190,7 @@ class Conversation:
             if event.need_template
             else "F5 tries again."
         )
-        if not self._just_said(event.message):
+        if not self.just_said(event.message):
             self.notice(event.message, (way_on,), fault=True)
 
     def engine_exited(self, event: EngineExited) -> None:
@@ -204,6 +204,6 @@ class Conversation:
         else:
             self._place(notice)
 
-    def _just_said(self, text: str) -> bool:
+    def just_said(self, text: str) -> bool:
         """Whether one of the newest notices says so already."""
         return any(placed.notice.text == text for placed in self._notices[-2:])

@@ -22,6 +22,8 @@ FOLD_TO = 8
 LONGEST_SHOWN = 200_000
 """Characters of an unfolded message from which its middle is not shown."""
 
+UNANSWERED = "No answer has come of this; ^r asks for one."
+
 FOLDED, UNFOLDED = "▸", "▾"
 
 
@@ -123,10 +125,16 @@ class Fixed:
 
 
 class UserEntry(Fixed):
-    """What the user said, shown as it was typed; a long message is folded."""
+    """What the user said, shown as it was typed; a long message is folded.
 
-    def __init__(self, said: Said) -> None:
+    Args:
+        said: The message.
+        last: It is the end of the conversation: nothing has answered it.
+    """
+
+    def __init__(self, said: Said, *, last: bool = False) -> None:
         super().__init__(said)
+        self.last = last
         self._open = False
 
     @property
@@ -143,17 +151,20 @@ class UserEntry(Fixed):
         lines = _shown(text[: most + 1] if not self._open else text, look, width)
         if len(lines) <= FOLD_FROM and len(text) <= most:
             self._fold_row = None
-            self._strips = [*label, *lines, GAP]
+            self._strips = [*label, *lines, *self._hint(look, width), GAP]
             return
         counts = f"{text.count(chr(10)) + 1:,} lines, {len(text):,} characters"
         if self._open:
             fold = look.text(f"{UNFOLDED} {counts}", "notice", width)
             self._fold_row = len(label)
-            self._strips = [*label, *fold, *lines, GAP]
+            self._strips = [*label, *fold, *lines, *self._hint(look, width), GAP]
         else:
             fold = look.text(f"{FOLDED} … {counts} in all", "notice", width)
             self._fold_row = len(label) + FOLD_TO
-            self._strips = [*label, *lines[:FOLD_TO], *fold, GAP]
+            self._strips = [*label, *lines[:FOLD_TO], *fold, *self._hint(look, width), GAP]
+
+    def _hint(self, look: Look, width: int) -> list[Strip]:
+        return look.text(UNANSWERED, "notice", width) if self.last else []
 
     def toggle(self) -> None:
         """Fold or unfold a long message."""

@@ -14,7 +14,10 @@ class FindBar(Horizontal):
     """A text to find, and which of how many places is shown."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,up,ctrl+f", "step(1)", "older", key_display="↑", id="find.older"),
+        # The text's own key for enter would get it first.
+        Binding(
+            "enter,up,ctrl+f", "step(1)", "older", key_display="↑", priority=True, id="find.older"
+        ),
         Binding("shift+enter,down", "step(-1)", "newer", key_display="↓", id="find.newer"),
         Binding("escape", "close", "close", id="find.close"),
     ]

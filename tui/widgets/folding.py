@@ -2,15 +2,16 @@
 
 from typing import ClassVar
 
+from rich.style import Style
 from rich.text import Text
 from textual.actions import SkipAction
 from textual.binding import Binding, BindingType
-from textual.document._document import EditResult, Location, Selection
-from textual.document._edit import Edit
 from textual.events import Click, Paste
 from textual.geometry import Offset
 from textual.widgets import TextArea
+from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
+from tui.graphemes import clusters
 from tui.widgets.pastes import (
     EDITABLE_CHARACTERS,
     EDITABLE_LINES,
@@ -35,11 +36,23 @@ class _Placed(Edit):
     """An edit whose text is as it stands in the document."""
 
 
+class _WholeClusters(Text):
+    """A text in which a character made of several has one style, the cursor's too."""
+
+    def stylize(self, style: str | Style, start: int = 0, end: int | None = None) -> None:
+        for first, last in clusters(self.plain):
+            if first < start < last:
+                start = first
+            if end is not None and first < end < last:
+                end = last
+        super().stylize(style, start, end)
+
+
 class FoldingArea(TextArea):
     """A text area whose document holds placeholders; what it gives out is the real text.
 
-    A placeholder is one unit: the cursor never stops in it, and what removes a part of it removes
-    it whole.
+    A placeholder is one unit, and so is a character made of several, such as a flag: the cursor
+    never stops in it, and what removes a part of it removes it whole.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"folding--fold"}
@@ -105,7 +118,9 @@ class FoldingArea(TextArea):
     def edit(self, edit: Edit) -> EditResult:
         """Carry out an edit; one that cuts into a placeholder takes it whole."""
         if not isinstance(edit, _Placed):
-            edit.text = self._folds.encode(edit.text, self.document.text)
+            row, column = edit.top
+            before = self.document.get_line(row)[:column]
+            edit.text = self._folds.encode(edit.text, self.document.text, before)
         top, bottom = edit.top, edit.bottom
         if top == bottom:
             # In front of a placeholder rather than in it.
@@ -159,10 +174,11 @@ class FoldingArea(TextArea):
         return end if before <= start else start
 
     def _span_around(self, location: Location) -> Span:
-        """The placeholder that a place is within; else the place itself, twice."""
+        """The placeholder or cluster that a place is within; else the place itself, twice."""
         row, column = location
         if row < self.document.line_count:
-            for start, end in spans(self.document.get_line(row)):
+            line = self.document.get_line(row)
+            for start, end in (*spans(line), *clusters(line)):
                 if start < column < end:
                     return (row, start), (row, end)
         return location, location
@@ -229,7 +245,7 @@ class FoldingArea(TextArea):
     def get_line(self, line_index: int) -> Text:
         """A line as it is shown: control characters as pictures, placeholders in brackets."""
         line = self.document.get_line(line_index)
-        shown = Text(on_screen(line), end="", no_wrap=True)
+        shown = _WholeClusters(on_screen(line), end="", no_wrap=True)
         found = spans(line)
         if found:
             style = self.get_component_rich_style("folding--fold")

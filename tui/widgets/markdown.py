@@ -34,6 +34,8 @@ NARROWEST = 16
 INDENT = 4
 """Most cells by which a level of nesting is indented."""
 
+NO_BREAK = "\u00a0"
+
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")
 _NEW_BLOCK = re.compile(r"^(?:#{1,6} |[-*+] |\d{1,9}[.)] |> )")
 
@@ -113,8 +115,8 @@ class _Answer(Markdown):
 
     def show(self, markup: str) -> None:
         """Take another text."""
-        self.markup = markup
-        self.parsed = self._parser.parse(markup)
+        self.markup = with_indents(markup)
+        self.parsed = self._parser.parse(self.markup)
         self.depth = max((token.level for token in self.parsed), default=0)
         for token in self.parsed:
             token.children = [_as_in_chat(child) for child in token.children or ()]
@@ -280,6 +282,37 @@ def _whole_lines(text: str) -> Iterator[tuple[int, str]]:
     while (end := text.find("\n", start)) >= 0:
         yield start, text[start:end]
         start = end + 1
+
+
+def with_indents(source: str) -> str:
+    """Markdown in which the lines of a paragraph keep their indentation.
+
+    Small models often give code without a fence. CommonMark takes the spaces away that a line
+    of a paragraph begins with; no-break spaces in their place stay. Lists, quotes, code blocks
+    and fences are left as they are.
+    """
+    lines = source.split("\n")
+    fence: str | None = None
+    paragraph = False
+    for at, line in enumerate(lines):
+        opened = _FENCE.match(line)
+        if fence is not None:
+            if opened and opened[1].startswith(_marker(fence)) and not opened[2].strip():
+                fence = None
+            paragraph = False
+        elif opened:
+            fence, paragraph = line, False
+        elif not line.strip():
+            paragraph = False
+        elif not line[0].isspace():
+            paragraph = (paragraph or at == 0 or not lines[at - 1].strip()) and not (
+                _NEW_BLOCK.match(line)
+            )
+        elif paragraph:
+            body = line.lstrip(" \t")
+            indent = line[: len(line) - len(body)].expandtabs(4)
+            lines[at] = NO_BREAK * len(indent) + body
+    return "\n".join(lines)
 
 
 def _as_in_chat(token: Token) -> Token:

@@ -2,8 +2,9 @@
 
 In a text area's document each character must be as wide as it is drawn and none may end a line
 by itself. So a document holds stand-ins: a control character is one private character (drawn as
-its picture, ␛), and a folded piece is its label between two noncharacters (drawn as ⟦ and ⟧).
-Outside text that already holds such a character is folded whole: it never enters the document.
+its picture, ␛), so is a joiner that joins no emoji (drawn as nothing), and a folded piece is its
+label between two noncharacters (drawn as ⟦ and ⟧). Outside text that already holds such a
+character is folded whole: it never enters the document.
 """
 
 import json
@@ -11,6 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tui.graphemes import JOINER, without_stray_joiners
 from tui.text import harmless, one_line
 
 PASTE_LINES = 8
@@ -39,9 +41,12 @@ _CONTROLS = "".join(
 _STAND_INS = "".join(chr(0x10FF00 + index) for index in range(len(_CONTROLS)))
 _STAND_IN_OF = dict(zip(_CONTROLS, _STAND_INS, strict=True))
 _CONTROL_OF = dict(zip(_STAND_INS, _CONTROLS, strict=True))
+_JOINER_STAND_IN = "\U000e0002"
+"""For a joiner that joins no emoji: a character that nobody is given, of no width as well."""
+_CONTROL_OF[_JOINER_STAND_IN] = JOINER
 _BRACKETS = {OPENING: "⟦", CLOSING: "⟧"}
 _CONTROL = re.compile(f"[{re.escape(_CONTROLS)}]")
-_RESERVED = re.compile(f"[{OPENING}{CLOSING}{_STAND_INS[0]}-{_STAND_INS[-1]}]")
+_RESERVED = re.compile(f"[{OPENING}{CLOSING}{_JOINER_STAND_IN}{_STAND_INS[0]}-{_STAND_INS[-1]}]")
 _SPAN = re.compile(f"{OPENING}([^{OPENING}{CLOSING}\n]*){CLOSING}")
 
 _LABEL_CHARACTERS = 72
@@ -83,11 +88,13 @@ class Draft(NamedTuple):
         Raises:
             ValueError: It is not a draft.
         """
-        match json.loads(text):
-            case list(items):
-                return cls(tuple(map(_part, items)))
-            case _:
-                raise ValueError("a draft is a list of its parts")
+        try:
+            parts = json.loads(text)
+        except RecursionError as error:
+            raise ValueError("a draft is not nested so deeply") from error
+        if not isinstance(parts, list):
+            raise ValueError("a draft is a list of its parts")  # noqa: TRY004 (as documented)
+        return cls(tuple(map(_part, parts)))
 
 
 def _part(item: object) -> Part:
@@ -169,12 +176,19 @@ class Folds:
             label = f"{plain} · {number}"
         return f"{OPENING}{label}{CLOSING}"
 
-    def encode(self, text: str, document: str = "") -> str:
-        """A text as it stands in a document; what cannot stand in one is folded whole."""
+    def encode(self, text: str, document: str = "", before: str = "") -> str:
+        """A text as it stands in a document; what cannot stand in one is folded whole.
+
+        Args:
+            text: The text.
+            document: What is there, with the labels that are taken.
+            before: What it comes behind.
+        """
         text = normalised(text)
         if not is_editable(text):
             return self.place(Fold(size_label("text of", text), text), document)
-        return _CONTROL.sub(lambda match: _STAND_IN_OF[match[0]], text)
+        text = _CONTROL.sub(lambda match: _STAND_IN_OF[match[0]], text)
+        return without_stray_joiners(text, _JOINER_STAND_IN, before[-1:])
 
     def encode_draft(self, draft: Draft) -> str:
         """The document for a draft."""

@@ -28,6 +28,9 @@ WIDEST_VALUE = 30
 MOST_OPTIONS = 12
 """Of a list that opens."""
 
+LONGEST_WORDS = 500
+"""Characters of the words on an option at most."""
+
 
 class Row(NamedTuple):
     """A setting.
@@ -362,7 +365,9 @@ class ChoiceList(OptionList):
         self.clear_options()
         self.add_options(
             Option(
-                Content.assemble((one_line(name), "bold"), one_line(words and f"  {words}")),
+                Content.assemble(
+                    (one_line(name), "bold"), one_line(words and f"  {words[:LONGEST_WORDS]}")
+                ),
                 id=name,
             )
             for name, words in options

@@ -9,16 +9,20 @@ from collections.abc import Sequence
 from itertools import takewhile
 from time import perf_counter
 
+from rich.cells import cell_len
+from rich.segment import Segment
 from rich.style import Style
 from textual.events import Resize
-from textual.geometry import Size
+from textual.geometry import Offset, Size
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
+from textual.timer import Timer
 
+from tui.graphemes import around, clusters
 from tui.widgets.answers import LiveAnswer
 from tui.widgets.entries import Entry, Look
-from tui.widgets.markdown import MarkdownLines
+from tui.widgets.markdown import NO_BREAK, MarkdownLines
 
 SLICE_S = 0.012
 """Longest time that laying out old entries holds the window."""
@@ -69,6 +73,7 @@ class Transcript(ScrollView, can_focus=True):
         self._look: Look | None = None
         self._width = 0
         self._follows = True
+        self._past_timer: Timer | None = None
         self._base: Style | None = None
         self.fold_thinking = True
 
@@ -101,6 +106,8 @@ class Transcript(ScrollView, can_focus=True):
             return
         del self._entries[same:]
         if self._look is not None:
+            for start in self._starts[same - self._first :][:1]:
+                self._unselect_from(start)
             del self._starts[same - self._first :]
         for entry in fresh:
             self._add(entry)
@@ -194,6 +201,7 @@ class Transcript(ScrollView, can_focus=True):
         self._starts = []
         if self._look is None or self._width <= 0:
             return
+        self._unselect_from(0)
         self._lay_out_older(until_height=3 * max(1, self.size.height))
         self._resized()
 
@@ -215,8 +223,11 @@ class Transcript(ScrollView, can_focus=True):
             starts.append(at)
             at += entry.height
         self._starts = starts + [start + lines for start in self._starts]
-        if self._first > 0:
-            self.set_timer(SLICE_S, self._more_of_the_past)
+        if self._past_timer is not None:
+            self._past_timer.stop()
+        self._past_timer = (
+            self.set_timer(SLICE_S, self._more_of_the_past) if self._first > 0 else None
+        )
         return lines
 
     def _more_of_the_past(self) -> None:
@@ -280,7 +291,7 @@ class Transcript(ScrollView, can_focus=True):
         selection = self.text_selection
         if selection is not None:
             strip = self._with_selection(strip, selection, at)
-        return strip.apply_offsets(0, at)
+        return _whole_clusters(strip).apply_offsets(0, at)
 
     def marked(self, strip: Strip, index: int, row: int) -> Strip:
         """A line of an entry with the gutter before it."""
@@ -299,26 +310,45 @@ class Transcript(ScrollView, can_focus=True):
 
     def line_of(self, index: int) -> int | None:
         """The line that an entry begins at; None while it is not laid out."""
-        return self._starts[index - self._first] if index >= self._first else None
+        at = index - self._first
+        return self._starts[at] if 0 <= at < len(self._starts) else None
 
     def _with_selection(self, strip: Strip, selection: Selection, at: int) -> Strip:
         span = selection.get_span(at)
         if span is None:
             return strip
-        start, end = span
-        end = strip.cell_length if end < 0 else end
+        # Textual counts characters.
+        text = strip.text
+        start = max(GUTTER, cell_len(text[: around(text, span[0])[0]]))
+        last = len(text) if span[1] < 0 else around(text, span[1])[1]
+        end = max(start, cell_len(text[:last]))
         style = self.screen.get_component_rich_style("screen--selection")
+        if style.color == style.bgcolor:
+            # The text keeps its colours.
+            style = Style(bgcolor=style.bgcolor)
         before, chosen, after = strip.divide([start, end, strip.cell_length])
-        return Strip.join([before, chosen.apply_style(style), after])
+        marked = Strip(Segment.apply_style(chosen, post_style=style), chosen.cell_length)
+        return Strip.join([before, marked, after])
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The text that is selected with the mouse."""
+        """The text that is selected with the mouse, without the gutter."""
         rows = [
-            " " * GUTTER + entry.line(row).text.rstrip()
+            entry.line(row).text.rstrip().replace(NO_BREAK, " ")
             for entry in self._entries[self._first :]
             for row in range(entry.height)
         ]
-        return selection.extract("\n".join(rows)), "\n"
+        start, end = map(_behind_gutter, selection)
+        if start is not None and start.y < len(rows):
+            start = Offset(around(rows[start.y], start.x)[0], start.y)
+        if end is not None and end.y < len(rows):
+            end = Offset(around(rows[end.y], end.x)[1], end.y)
+        return Selection(start, end).extract("\n".join(rows)), "\n"
+
+    def _unselect_from(self, line: int) -> None:
+        """Select nothing any more if what is selected reaches to a line that changes."""
+        selection = self.text_selection
+        if selection is not None and (selection.end is None or selection.end.y >= line):
+            self.screen.clear_selection()
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Paint the selection."""
@@ -329,3 +359,14 @@ class Transcript(ScrollView, can_focus=True):
         """Scroll by pages; up is negative."""
         lines = round(pages * max(1, self.size.height - 1))
         self.scroll_to(y=self.scroll_offset.y + lines, animate=False, force=True)
+
+
+def _behind_gutter(offset: Offset | None) -> Offset | None:
+    return None if offset is None else Offset(max(0, offset.x - GUTTER), offset.y)
+
+
+def _whole_clusters(strip: Strip) -> Strip:
+    """The strip with each character made of several as a segment: Textual adds up their parts."""
+    text = strip.text
+    cuts = sorted({cell_len(text[:at]) for span in clusters(text) for at in span})
+    return Strip.join(strip.divide([*cuts, strip.cell_length])) if cuts else strip
