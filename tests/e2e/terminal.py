@@ -17,6 +17,9 @@ PHASESCOPE = str(Path(sys.executable).with_name("phasescope"))
 
 PATIENCE_S = 60.0
 
+OTHERS_TERMINAL = ("NO_COLOR", "COLUMNS", "LINES")
+"""What the environment says of the terminal that the tests run in, or of none."""
+
 
 class Terminal:
     """Runs a program and shows what a user of the terminal would see.
@@ -32,7 +35,7 @@ class Terminal:
     ) -> None:
         columns, rows = size
         environment = {
-            **{name: value for name, value in os.environ.items() if name != "NO_COLOR"},
+            **{name: value for name, value in os.environ.items() if name not in OTHERS_TERMINAL},
             "TERM": "xterm-256color",
             "COLORTERM": "truecolor",
             "PHASESCOPE_DATA_DIR": str(data_dir),
