@@ -152,15 +152,16 @@ def _since(then: datetime, now: datetime | None) -> str:
     if seconds < 60:
         return "just now"
     if seconds < 3600:
-        return _so_many(int(seconds // 60), "minute")
+        return f"{so_many(int(seconds // 60), 'minute')} ago"
     if days == 0 or seconds < 6 * 3600:
-        return _so_many(int(seconds // 3600), "hour")
+        return f"{so_many(int(seconds // 3600), 'hour')} ago"
     if days == 1:
         return "yesterday"
     if days < 7:
-        return _so_many(days, "day")
+        return f"{so_many(days, 'day')} ago"
     return f"on {then.day} {then:%B %Y}"
 
 
-def _so_many(number: int, unit: str) -> str:
-    return f"{number} {unit}{'' if number == 1 else 's'} ago"
+def so_many(number: int, what: str) -> str:
+    """A count of things: `1 message`, `1,204 messages`."""
+    return f"{count(number)} {what}{'' if number == 1 else 's'}"

@@ -165,7 +165,7 @@ class ChatKeeper:
         now = monotonic()
         if trace.token_ids and now - self._saved_s >= SAVE_EVERY_S:
             self._saved_s = now
-            self._put_answer(trace, tuple(trace.token_ids), model, "partial")
+            self._put_answer(trace, trace.answer_ids, model, "partial")
 
     def end(self, trace: TurnTrace, event: TurnEnded, record: TurnRecord, *, refused: bool) -> bool:
         """A turn is over; whether the chat went back to a branch that it had left.
@@ -200,9 +200,10 @@ class ChatKeeper:
         return went_back
 
     def _store_answer(self, trace: TurnTrace, event: TurnEnded, record: TurnRecord) -> None:
-        ids = tuple(trace.token_ids[:-1] if event.reason == "eog" else trace.token_ids)
+        ended = event.reason == "eog"
+        ids = trace.answer_ids[:-1] if ended else trace.answer_ids
         # A question gets its answer even if that is empty: many templates want turns in pairs.
-        if ids or event.reason == "eog" or self.question is not None:
+        if trace.token_ids or ended or self.question is not None:
             state: NodeState = "whole" if event.reason in ("eog", "stop") else "cut"
             name = record.model.name if record.model is not None else ""
             self._put_answer(trace, ids, name, state)
@@ -217,7 +218,7 @@ class ChatKeeper:
             parent=self.chat.leaf if known is None else known.parent,
             role="assistant",
             content=trace.content,
-            token_ids=(*trace.told_ids, *ids),
+            token_ids=ids,
             lead=trace.prompt.lead if trace.prompt else "",
             turn_ids=(turn_id,) if before is None else (*before.turn_ids, turn_id),
             model=model,

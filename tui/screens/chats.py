@@ -18,6 +18,7 @@ from textual.widgets import Input, Static
 from backend.history import ChatRow, HistoryError, Query
 from backend.session import SessionError
 from tui.export import ExportError
+from tui.figures import so_many
 from tui.screens.acting import ActingScreen
 from tui.shelf import ChatItem, Found, Shelf, export_chat, read_shelf, search_shelf
 from tui.text import harmless, one_line
@@ -261,11 +262,11 @@ class ChatsScreen(Screen[str]):
             return ""
         rows = self._shelf.rows(deleted=self._shows_deleted)
         if self._found is None:
-            return _so_many(len(rows), "chat")
+            return so_many(len(rows), "chat")
         found = [each for each in self._found if each.chat_id in rows]
         places = sum(each.places for each in found)
         going_on = "…" if self._searching else ""
-        return f"{places:,} in {_so_many(len(found), 'chat')}{going_on}"
+        return f"{places:,} in {so_many(len(found), 'chat')}{going_on}"
 
     def _why_empty(self) -> str:
         if self._problem is not None:
@@ -510,7 +511,3 @@ class ChatsScreen(Screen[str]):
         """Say what was done, instead of what was done before."""
         self.app.clear_notifications()
         self._chat.tell(sentence)
-
-
-def _so_many(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

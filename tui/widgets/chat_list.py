@@ -15,7 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from backend.history import ChatRow, Query
-from tui.figures import ago
+from tui.figures import ago, so_many
 from tui.shelf import ChatItem
 from tui.text import one_line
 
@@ -233,8 +233,7 @@ def title_of(row: ChatRow) -> str:
 def facts_of(row: ChatRow) -> str:
     """What is known of a chat: when, how long, with which model."""
     when = ago(row.updated_at) if row.deleted_at is None else f"deleted {ago(row.deleted_at)}"
-    messages = "1 message" if row.messages == 1 else f"{row.messages:,} messages"
-    return " · ".join(filter(None, (when, messages, one_line(row.model))))
+    return " · ".join(filter(None, (when, so_many(row.messages, "message"), one_line(row.model))))
 
 
 def fitted(text: str, room: int) -> str:
